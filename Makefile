@@ -1,0 +1,42 @@
+# demo, test, check, bench: each sets up .venv by itself on the first call (under a minute) and is quick after that.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+# Tests compare runs bit for bit: one thread each. Demo and benchmarks choose for themselves.
+ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
+PYTEST_WORKERS ?= 2
+
+.PHONY: demo test check bench lint setup clean
+.DELETE_ON_ERROR:
+
+# ARGS goes to the command: make demo ARGS="--task star-graph"
+demo: $(READY)
+	$(BIN)/indigo demo $(ARGS)
+
+test: lint
+	$(ONE_THREAD) $(BIN)/python -m pytest -n $(PYTEST_WORKERS) $(ARGS)
+
+check: lint
+	$(ONE_THREAD) $(BIN)/python -m pytest -n $(PYTEST_WORKERS) -m "not slow" $(ARGS)
+
+bench: $(READY)
+	$(BIN)/python benchmarks/run.py $(ARGS)
+
+lint: $(READY)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+setup: $(READY)
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+# pip brings torch (uv alone takes the CUDA build even where pip's index has a smaller one), uv the rest.
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "indigo needs Python 3.11 or newer: make PYTHON=python3.12 ...")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt torch uv
+	$(BIN)/uv pip install --quiet --python $(BIN)/python -e '.[dev]' -c constraints.txt
+	@touch $@

@@ -1,0 +1,3 @@
+"""indigo: insertion-based sequence generation."""
+
+__version__ = "0.1.0"

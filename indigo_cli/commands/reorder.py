@@ -1,0 +1,93 @@
+"""`indigo reorder`: write a predefined generation order of every target of a corpus."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from indigo_cli.engine.assign import OrderConfig
+
+
+def reorder(
+    corpus: Annotated[Path, typer.Argument(help="Corpus folder written by `indigo preprocess`.", metavar="CORPUS")],
+    order: Annotated[str, typer.Argument(help="l2r r2l odd blt syn cf rf rnd", metavar="ORDER")],
+    split: Annotated[list[str] | None, typer.Option("--split", help="Only this split; may be repeated.")] = None,
+    parse: Annotated[
+        list[str] | None,
+        typer.Option("--parse", help="For syn: CoNLL-U of the targets, FILE or SPLIT=FILE.", metavar="FILE"),
+    ] = None,
+    output: Annotated[
+        str, typer.Option("-o", "--output", help="Default: SPLIT.ORDER.orders.jsonl in the corpus folder; - is stdout.")
+    ] = "",
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files that stand.")] = False,
+    override: Annotated[
+        list[str] | None, typer.Option("--set", help="e.g. --set order.cutoff=81 (cf, rf)", metavar="KEY=VALUE")
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", help="Of rnd.")] = 1,
+) -> None:
+    """Write the generation order of every target as an orders file, one for each split."""
+    from indigo_cli.core.console import status
+    from indigo_cli.data.corpus import Corpus
+    from indigo_cli.engine.assign import assign
+
+    opened = Corpus.open(corpus)
+    splits = split or opened.splits
+    config = order_config(order, splits=splits, parses=parse or [], overrides=override or [])
+    for path, count in assign(opened, config, splits=splits, output=output, seed=seed, overwrite=overwrite):
+        status(f"{config.name} orders of {count:,} targets written to {'standard output' if path == '-' else path}")
+
+
+def order_config(name: str, *, splits: Sequence[str], parses: Sequence[str], overrides: Sequence[str]) -> "OrderConfig":
+    """Return the [order] section that the command line describes.
+
+    Args:
+        name: Of the order.
+        splits: Those to order: a bare parse file belongs to the only one.
+        parses: FILE or SPLIT=FILE.
+        overrides: KEY=VALUE with keys of [order].
+
+    Raises:
+        UsageError, RecipeError: an unknown order, a parse file of no split, a wrong setting.
+    """
+    from difflib import get_close_matches
+
+    from indigo_cli.core.settings import apply_overrides, parse_section
+    from indigo_cli.engine.assign import OrderConfig
+    from indigo_cli.errors import RecipeError, UsageError
+    from indigo_cli.orders import ORDERS
+
+    mapping: dict[str, Any] = {"order": {"name": name}}
+    trees: dict[str, str] = {}
+    for entry in parses:
+        split, separator, file = entry.partition("=")
+        if not separator or split not in splits:
+            if len(splits) > 1:
+                fix = "write --parse SPLIT=FILE, or choose one with --split"
+                raise UsageError(
+                    f"whose parse is {entry}? There are the splits {', '.join(splits)}", where="--parse", fix=fix
+                )
+            split, file = splits[0], entry
+        trees[split] = file
+    if trees:
+        mapping["order"]["parse"] = trees
+    mapping, places = apply_overrides(mapping, overrides)
+    if others := [key for key in mapping if key != "order"]:
+        raise UsageError(
+            f"reorder has no settings in [{others[0]}]", where="--set", fix="keys: order.cutoff, order.parse.SPLIT"
+        )
+    config, faults = parse_section(OrderConfig, mapping["order"], prefix=("order",), places=places)
+    if config is None:
+        raise RecipeError(faults)
+    if config.name not in ORDERS:
+        close = get_close_matches(config.name, ORDERS, n=1, cutoff=0.3)
+        known = f"the orders are {' '.join(ORDERS)}"
+        if config.name == "sao":
+            known = "searched orders come from `indigo search-orders`, which is not in this version"
+        raise UsageError(
+            f"there is no predefined order {config.name!r}",
+            where="ORDER",
+            fix=f"did you mean {close[0]}? {known}" if close and config.name != "sao" else known,
+        )
+    return config

@@ -1,0 +1,75 @@
+"""What a model is given: a batch of sources, targets and generation orders, as tensors.
+
+Shape letters: S sentences, X source length, T target length, K orders of a target.
+"""
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Source:
+    """Sources of a batch, each closed by `</s>`, so that an empty line is one token and no row is fully masked.
+
+    Args:
+        values: (S, X) int64 ids, padded on the right.
+        mask: (S, X) bool, True = real.
+    """
+
+    values: Tensor
+    mask: Tensor
+
+
+@dataclass(frozen=True)
+class Plan:
+    """In which orders the targets are to be generated.
+
+    Args:
+        orders: (S, K, T) int64; `orders[s, k, t]` is the surface index of the word generated at step t. Entries
+            beyond a target's length hold their own index t, so that every row is a permutation of 0..T-1.
+        weights: (S, K) float32, summing to 1 over K.
+    """
+
+    orders: Tensor
+    weights: Tensor
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One micro-batch of training or scoring.
+
+    Args:
+        ids: Names of the examples, like `train:1042`, for messages.
+        source: The sources.
+        target: (S, T) int64 ids in surface order, PAD on the right.
+        lengths: (S,) int64 target lengths, without `<eod>`.
+        plan: Orders and their weights.
+        num_tokens: Real target tokens, known on the host so that nobody waits for the device.
+    """
+
+    ids: tuple[str, ...]
+    source: Source
+    target: Tensor
+    lengths: Tensor
+    plan: Plan
+    num_tokens: int
+
+    @property
+    def num_predictions(self) -> int:
+        """T + 1 a sentence: every word and `<eod>`."""
+        return self.num_tokens + len(self.ids)
+
+    def to(self, device: torch.device) -> "Batch":
+        """Copy to a device, without waiting for the copy."""
+        if device.type == "cpu":
+            return self
+        move = {"device": device, "non_blocking": True}
+        return replace(
+            self,
+            source=Source(self.source.values.to(**move), self.source.mask.to(**move)),
+            target=self.target.to(**move),
+            lengths=self.lengths.to(**move),
+            plan=Plan(self.plan.orders.to(**move), self.plan.weights.to(**move)),
+        )

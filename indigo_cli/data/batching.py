@@ -1,0 +1,70 @@
+"""Cut a corpus into batches of similar length under a token budget, the same for a seed whatever else runs."""
+
+from bisect import bisect_right
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+PAIRS_PER_TOKEN = 256
+"""Relation matrices are quadratic: a batch may hold `PAIRS_PER_TOKEN * batch_tokens` pairs of target positions."""
+SOURCE_SLACK = 4
+"""A source token costs one over this of a target token where sources are so much longer that memory would run out."""
+
+Lengths = NDArray[np.int64]
+
+
+def token_batches(target: Lengths, source: Lengths, *, batch_tokens: int, rng: np.random.Generator) -> list[NDArray[np.int64]]:
+    """Return batches of item indices in random order; every item is in exactly one batch.
+
+    Items are sorted by target length (or a quarter of the source's where that is longer), then source length, with
+    random ties, and cut greedily while `count * longest` stays within the budget; an item over it is a batch alone.
+
+    Args:
+        target: (N,) target lengths in tokens.
+        source: (N,) source lengths in tokens.
+        batch_tokens: Target tokens of a batch, padding counted.
+        rng: Decides ties and the order of the batches.
+    """
+    jitter = rng.random(len(target))
+    length = np.maximum.reduce([target, -(-source // SOURCE_SLACK), np.ones_like(target)])
+    order = np.lexsort((jitter, np.floor(source + 2 * jitter), length))
+    lengths = length[order]
+
+    batches = []
+    first = 0
+    while first < len(order):
+
+        def cost(last: int, first: int = first) -> float:
+            count, longest = last - first + 1, int(lengths[last])
+            return count * longest * max(1.0, longest / PAIRS_PER_TOKEN)
+
+        end = max(first + 1, first + bisect_right(range(first, len(order)), batch_tokens, key=cost))
+        batches.append(order[first:end])
+        first = end
+    return [batches[i] for i in rng.permutation(len(batches))]
+
+
+def epoch_batches(
+    target: Lengths, source: Lengths, *, batch_tokens: int, seed: int, epoch: int
+) -> list[NDArray[np.int64]]:
+    """Return the batches of one epoch; a function of its arguments only, so that a resumed run sees the same ones."""
+    rng = np.random.Generator(np.random.Philox(key=np.array([seed, epoch], dtype=np.uint64)))
+    return token_batches(target, source, batch_tokens=batch_tokens, rng=rng)
+
+
+def batch_stream(
+    target: Lengths, source: Lengths, *, batch_tokens: int, seed: int, epoch: int = 0, skip: int = 0, rank: int = 0, world: int = 1
+) -> Iterator[tuple[int, int, NDArray[np.int64]]]:
+    """Yield (epoch, position in the epoch, item indices) for ever, from micro-batch `skip` of `epoch` on.
+
+    Process `rank` of `world` takes every `world`-th micro-batch of the one stream.
+    """
+    turn = 0
+    while True:
+        batches = epoch_batches(target, source, batch_tokens=batch_tokens, seed=seed, epoch=epoch)
+        for position in range(skip, len(batches)):
+            if turn % world == rank:
+                yield epoch, position, batches[position]
+            turn += 1
+        epoch, skip = epoch + 1, 0

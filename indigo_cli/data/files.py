@@ -1,0 +1,245 @@
+"""Text and JSONL streams: UTF-8 whatever the locale, `\\n` alone ends a line, no partial file under a final name."""
+
+import bz2
+import errno
+import gzip
+import hashlib
+import io
+import json
+import lzma
+import os
+import stat
+import sys
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, TextIO, cast
+
+from indigo_cli.errors import DataError, RunError, UsageError
+
+BOM = b"\xef\xbb\xbf"
+STANDARD_STREAM = "-"
+
+
+def read_lines(path: Path | str) -> Iterator[str]:
+    """Yield the lines of a text file or of standard input (`-`) without their ends.
+
+    Only `\\n` ends a line; one `\\r` before it and a BOM at the start of the file are dropped. Everything else that
+    Unicode calls a line end (U+2028, U+0085, a lone `\\r`) stays inside the line: tokenizers treat it as white space.
+    `.gz`, `.bz2` and `.xz` are decompressed.
+
+    Raises:
+        UsageError: the file is missing or cannot be opened.
+        DataError: bytes that are not UTF-8, a truncated or damaged compressed file; both name file and line.
+    """
+    number = 0
+    with _open_binary(path) as stream:
+        try:
+            for number, raw in enumerate(stream, start=1):
+                if number == 1:
+                    raw = raw.removeprefix(BOM)
+                    if not raw:
+                        continue
+                raw = raw[:-2] if raw.endswith(b"\r\n") else raw.removesuffix(b"\n")
+                yield raw.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise DataError(
+                f"byte 0x{error.object[error.start]:02X} is not valid UTF-8",
+                where=f"{path}:{number}",
+                fix="convert the file to UTF-8, e.g. with iconv",
+            ) from error
+        except EOFError as error:
+            raise DataError(
+                "the compressed file is truncated", where=f"{path}:{number + 1}", fix="copy or download it again"
+            ) from error
+        except (gzip.BadGzipFile, zlib.error, lzma.LZMAError, OSError) as error:
+            raise DataError(f"cannot read the file: {error}", where=f"{path}:{number + 1}") from error
+
+
+@contextmanager
+def _open_binary(path: Path | str) -> Iterator[BinaryIO]:
+    """Open for reading, decompressing by suffix; standard input is not closed."""
+    if str(path) == STANDARD_STREAM:
+        yield sys.stdin.buffer
+        return
+    openers: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+    try:
+        stream = openers.get(Path(path).suffix, open)(path, "rb")
+    except FileNotFoundError as error:
+        raise UsageError("no such file", where=str(path), fix="recipe paths are relative to the recipe") from error
+    except OSError as error:
+        raise UsageError(f"cannot open the file: {error.strerror or error}", where=str(path)) from error
+    with stream:
+        yield cast(BinaryIO, stream)
+
+
+def refuse_existing(path: Path | str, overwrite: bool = False) -> None:
+    """Raise UsageError if the output stands already (a device such as /dev/null does not count)."""
+    path = Path(path)
+    if overwrite or str(path) == STANDARD_STREAM or not os.path.lexists(path) or _is_device(path):
+        return
+    raise UsageError(f"the output {path} exists already", where=str(path), fix="choose another -o, or add --overwrite")
+
+
+def _is_device(path: Path) -> bool:
+    """Tell whether the path is a device, pipe or socket, which is written to and never replaced."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+
+
+@contextmanager
+def open_output(path: Path | str, overwrite: bool = False) -> Iterator[TextIO]:
+    """Give a UTF-8 text writer whose file appears under its final name only when the block ends without an error.
+
+    The text is written beside the file, compressed by suffix (gzip without a time stamp: same text, same bytes), synced
+    and renamed. `-` is standard output and stays open.
+
+    Raises:
+        UsageError: the output exists and `overwrite` is false, or its folder cannot be written.
+    """
+    if str(path) == STANDARD_STREAM:
+        sys.stdout.flush()
+        writer = io.TextIOWrapper(sys.stdout.buffer, encoding="utf-8", newline="\n")
+        try:
+            yield writer
+            writer.flush()
+        finally:
+            _release(writer)
+        return
+    with open_binary_output(path, overwrite) as raw:
+        packed = _compressor(Path(path), raw)
+        writer = io.TextIOWrapper(cast(Any, packed), encoding="utf-8", newline="\n")
+        try:
+            yield writer
+        finally:
+            writer.detach()  # flushes
+            if packed is not raw:
+                packed.close()
+
+
+def _release(writer: io.TextIOWrapper) -> None:
+    """Let go of standard output; text that a closed pipe refused is dropped, the first error is the one that counts."""
+    try:
+        writer.detach()
+    except (OSError, ValueError):
+        return
+
+
+def _compressor(path: Path, raw: BinaryIO) -> BinaryIO:
+    """Wrap the stream by the suffix of the final name."""
+    if path.suffix == ".gz":
+        return cast(BinaryIO, gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0))
+    if path.suffix == ".bz2":
+        return cast(BinaryIO, bz2.BZ2File(raw, "wb"))
+    if path.suffix == ".xz":
+        return cast(BinaryIO, lzma.LZMAFile(raw, "wb"))
+    return raw
+
+
+@contextmanager
+def open_binary_output(path: Path | str, overwrite: bool = False) -> Iterator[BinaryIO]:
+    """Give a binary writer with the promise of `open_output`: complete under the final name, or not there at all."""
+    refuse_existing(path, overwrite)
+    final = Path(os.path.realpath(path))  # a symbolic link keeps pointing; its target is replaced
+    if final.is_dir():
+        raise UsageError("the output is a folder, a file is needed", where=str(path))
+    device = _is_device(final)
+    partial = final if device else final.with_name(f".{final.name}.{os.getpid()}.partial")
+    try:
+        partial.parent.mkdir(parents=True, exist_ok=True)
+        stream = open(partial, "wb")
+    except OSError as error:
+        raise UsageError(f"cannot write: {error.strerror or error}", where=str(path)) from error
+    try:
+        with stream:
+            yield stream
+            if not device:
+                stream.flush()
+                os.fsync(stream.fileno())
+        if not device:
+            os.replace(partial, final)
+            sync_folder(final.parent)
+    except BaseException as error:
+        if not device:
+            partial.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
+            raise RunError(f"cannot write: {error.strerror}", where=str(path), fix="free some space") from error
+        raise
+
+
+def atomic_write_bytes(path: Path | str, content: bytes, overwrite: bool = True) -> None:
+    """Write a whole file at once: readers see the old content or the new, never a part."""
+    with open_binary_output(path, overwrite) as stream:
+        stream.write(content)
+
+
+def atomic_write_text(path: Path | str, text: str, overwrite: bool = True) -> None:
+    """Write a whole UTF-8 file at once, see `atomic_write_bytes`."""
+    atomic_write_bytes(path, text.encode("utf-8"), overwrite)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renames inside the folder survive a power cut, where the system can."""
+    if os.name != "posix":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def read_jsonl(path: Path | str) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield (1-based line number, object) of a JSONL file; blank lines are skipped.
+
+    Raises:
+        DataError: a line that is not one JSON object, with file and line.
+    """
+    for number, line in enumerate(read_lines(path), start=1):
+        if not line.strip():
+            continue
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise DataError(f"this line is not JSON: {error}", where=f"{path}:{number}") from error
+        if not isinstance(value, dict):
+            raise DataError(f"a JSON object is needed, not a {type(value).__name__}", where=f"{path}:{number}")
+        yield number, value
+
+
+def read_header(
+    rows: Iterator[tuple[int, dict[str, Any]]], *, path: Path | str, format: str, version: int
+) -> dict[str, Any]:
+    """Take the header off the rows of `read_jsonl` and check it with `check_header`."""
+    first = next(rows, None)
+    if first is None:
+        raise DataError(f"the file is empty, an {format} header line is needed", where=f"{path}:1")
+    check_header(first[1], where=f"{path}:{first[0]}", format=format, version=version)
+    return first[1]
+
+
+def check_header(header: dict[str, Any], *, where: str, format: str, version: int) -> None:
+    """Check the format's name and version.
+
+    Raises:
+        DataError: another format, no version, or a version newer than `version`.
+    """
+    if header.get("format") != format:
+        raise DataError(f"this is not an {format} file (its format is {header.get('format')!r})", where=where)
+    found = header.get("version")
+    if not isinstance(found, int) or isinstance(found, bool) or found < 1:
+        raise DataError(f"the {format} file has no valid version ({found!r})", where=where)
+    if found > version:
+        raise DataError(
+            f"{format} version {found} is newer than this indigo reads ({version})", where=where, fix="upgrade indigo"
+        )
+
+
+def sha256_file(path: Path | str) -> str:
+    """Return the sha256 of a file's bytes, as they lie on disk."""
+    with open(path, "rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -1,0 +1,187 @@
+"""Orders files: a JSON header line, then the orders of one target a line. Users may write their own."""
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from indigo_cli.core.order import Order, check_order
+from indigo_cli.data.files import open_output, read_header, read_jsonl
+from indigo_cli.errors import DataError
+
+FORMAT = "indigo-orders"
+VERSION = 1
+DIGITS = 6
+"""Significant digits of a log-probability."""
+
+
+@dataclass(frozen=True)
+class OrdersRow:
+    """The orders of one target, best first.
+
+    Args:
+        id: 0-based raw line of the split.
+        orders: One or more orders of the same length.
+        log_probs: Of each order, nats; None where no model gave them.
+        where: `file:line`, for messages.
+    """
+
+    id: int
+    orders: tuple[Order, ...]
+    log_probs: tuple[float, ...] | None = None
+    where: str = ""
+
+
+@dataclass(frozen=True)
+class OrdersFile:
+    """The best order of every kept target of a split.
+
+    Args:
+        header: As it stands in the file.
+        flat: (sum of T,) int32 first orders, in the order of the split.
+        log_probs: (N,) float64 of these orders, nats; None unless every row has them.
+    """
+
+    header: Mapping[str, Any]
+    flat: NDArray[np.int32]
+    log_probs: NDArray[np.float64] | None
+
+
+def write_orders(
+    path: Path | str, header: Mapping[str, object], rows: Iterable[OrdersRow], *, overwrite: bool = False
+) -> None:
+    """Write a complete file or none.
+
+    Args:
+        path: `-` is standard output; compressed by suffix.
+        header: At least order, split and corpus; format and version are added.
+        rows: In the order of the split.
+        overwrite: Replace a file that stands.
+    """
+    with open_output(path, overwrite=overwrite) as stream:
+        stream.write(json.dumps({"format": FORMAT, "version": VERSION, **header}, ensure_ascii=False) + "\n")
+        for row in rows:
+            stream.write(_dump_row(row))
+
+
+def _dump_row(row: OrdersRow) -> str:
+    fields: dict[str, object] = {"id": row.id, "orders": row.orders}
+    if row.log_probs is not None:
+        fields["log_probs"] = [float(f"{p:.{DIGITS}g}") for p in row.log_probs]
+    return json.dumps(fields, separators=(",", ":"), allow_nan=False) + "\n"
+
+
+def read_order_rows(path: Path | str) -> tuple[dict[str, Any], Iterator[OrdersRow]]:
+    """Return the header and an iterator over the rows; every order is checked to be a permutation.
+
+    Raises:
+        DataError: with file and line.
+    """
+    lines = read_jsonl(path)
+    header = read_header(lines, path=path, format=FORMAT, version=VERSION)
+    return header, (parse_row(fields, f"{path}:{number}") for number, fields in lines)
+
+
+def parse_row(fields: Mapping[str, Any], where: str) -> OrdersRow:
+    """Check one object and return it as a row."""
+    target_id, orders = fields.get("id"), fields.get("orders")
+    if type(target_id) is not int or target_id < 0:
+        raise DataError(f"id must be a raw line number from 0, not {target_id!r}", where=where)
+    if not isinstance(orders, list) or not orders or not all(isinstance(order, list) for order in orders):
+        raise DataError("orders must be a list of one or more lists", where=f"{where}, id {target_id}")
+    for order in orders:
+        try:
+            check_order(order, len(orders[0]))
+        except ValueError as error:
+            raise DataError(
+                str(error), where=f"{where}, id {target_id}", fix="an order lists every token index of the target once"
+            ) from error
+    log_probs = fields.get("log_probs")
+    if log_probs is not None:
+        log_probs = _parse_log_probs(log_probs, len(orders), f"{where}, id {target_id}")
+    return OrdersRow(target_id, tuple(tuple(order) for order in orders), log_probs, where)
+
+
+def _parse_log_probs(values: Any, count: int, where: str) -> tuple[float, ...]:
+    if not isinstance(values, list) or len(values) != count:
+        raise DataError(f"log_probs must be a list with one number for each of the {count} orders", where=where)
+    for value in values:
+        if type(value) not in (int, float) or not math.isfinite(value):
+            raise DataError(f"log_probs holds {value!r}, not a finite number", where=where)
+    return tuple(float(value) for value in values)
+
+
+def read_orders(
+    path: Path | str,
+    *,
+    ids: Sequence[int] | NDArray[np.int64],
+    lengths: Sequence[int] | NDArray[np.int64],
+    split: str = "",
+    corpus: str = "",
+) -> OrdersFile:
+    """Read the first order of every kept target; rows may stand in any order.
+
+    Args:
+        path: The file.
+        ids: (N,) raw line of each kept target.
+        lengths: (N,) its tokens.
+        split: What the header must say, if it says anything.
+        corpus: Digest that the header must say, if it says anything.
+
+    Raises:
+        DataError: another split or corpus, a row that is no permutation of its target, a row too many or too few.
+    """
+    header, rows = read_order_rows(path)
+    _check_origin(header, path, split=split, corpus=corpus)
+    item_of = {target_id: item for item, target_id in enumerate(np.asarray(ids).tolist())}
+    sizes = np.asarray(lengths, dtype=np.int64)
+    offsets = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(sizes)])
+    flat = np.empty(int(offsets[-1]), dtype=np.int32)
+    log_probs = np.full(len(sizes), np.nan)
+    seen = np.zeros(len(sizes), dtype=bool)
+    for row in rows:
+        item = item_of.get(row.id)
+        where = f"{row.where}, id {row.id}"
+        if item is None:
+            raise DataError(
+                f"line {row.id} (from 0) is not a kept target of split {split!r}",
+                where=where,
+                fix="leave out the rows of pairs that `indigo preprocess` dropped",
+            )
+        if seen[item]:
+            raise DataError(f"id {row.id} stands twice in the file", where=where)
+        if len(row.orders[0]) != sizes[item]:
+            raise DataError(
+                f"order has {len(row.orders[0])} steps but the target has {sizes[item]} tokens",
+                where=where,
+                fix="make the orders from this corpus, e.g. with `indigo reorder`",
+            )
+        seen[item] = True
+        flat[offsets[item] : offsets[item + 1]] = row.orders[0]
+        if row.log_probs is not None:
+            log_probs[item] = row.log_probs[0]
+    if not seen.all():
+        missing = int(np.asarray(ids)[np.argmin(seen)])
+        raise DataError(
+            f"{int((~seen).sum())} of {len(seen)} targets have no order, the first is id {missing}",
+            where=str(path),
+            fix="every kept target of the split needs one row",
+        )
+    return OrdersFile(header, flat, None if np.isnan(log_probs).any() else log_probs)
+
+
+def _check_origin(header: Mapping[str, Any], path: Path | str, *, split: str, corpus: str) -> None:
+    """Refuse a file whose header names another split or corpus."""
+    if split and header.get("split", split) != split:
+        raise DataError(f"these are orders of split {header['split']!r}, not {split!r}", where=f"{path}:1")
+    if corpus and header.get("corpus", corpus) != corpus:
+        raise DataError(
+            "these orders were made for another corpus (the digests differ)",
+            where=f"{path}:1",
+            fix="run `indigo reorder` or `indigo search-orders` on this corpus",
+        )

@@ -1,0 +1,1 @@
+"""What `indigo demo` runs on and with: sentences found on this machine, and its recipe."""

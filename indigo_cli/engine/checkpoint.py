@@ -1,0 +1,199 @@
+"""Checkpoints: a folder each, weights in safetensors, facts in JSON; nothing in them can run code.
+
+    checkpoints/step-00000500/model.safetensors     weights
+                              checkpoint.json       format, version, step, vocabulary digests, figures
+                              training.safetensors  optimizer moments and random states, for --resume
+    checkpoints/last, best, cpu-30m                 symbolic links to one of them
+
+A folder is renamed into place when it is complete, and a link is replaced by renaming: a kill at any instant leaves
+whole checkpoints only.
+"""
+
+import json
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from indigo_cli.data.files import atomic_write_text, check_header, sync_folder
+from indigo_cli.errors import CheckpointError, DataError
+
+FORMAT = "indigo-checkpoint"
+VERSION = 1
+MODEL_FILE, FACTS_FILE, TRAINING_FILE = "model.safetensors", "checkpoint.json", "training.safetensors"
+PARTIAL = ".partial-"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A checkpoint that was read.
+
+    Args:
+        folder: Where it stands.
+        facts: Content of `checkpoint.json`.
+    """
+
+    folder: Path
+    facts: dict[str, Any]
+
+    def weights(self) -> dict[str, Tensor]:
+        """Return the model's tensors."""
+        return _read_tensors(self.folder / MODEL_FILE)
+
+    def training(self) -> dict[str, Tensor]:
+        """Return the training state's tensors."""
+        return _read_tensors(self.folder / TRAINING_FILE)
+
+
+def _read_tensors(path: Path) -> dict[str, Tensor]:
+    fix = "take another checkpoint with --checkpoint NAME, or resume from the one before it"
+    try:
+        with safe_open(path, framework="pt") as stream:
+            return {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118 - not a dict
+    except FileNotFoundError as error:
+        raise CheckpointError("the checkpoint has no such file", where=str(path), fix=fix) from error
+    except (SafetensorError, OSError, ValueError) as error:
+        raise CheckpointError(
+            f"the file is not a plain checkpoint, or it is incomplete or damaged ({error})", where=str(path), fix=fix
+        ) from error
+
+
+def step_name(step: int) -> str:
+    """Return the folder name of a step's checkpoint."""
+    return f"step-{step:08d}"
+
+
+def save_checkpoint(
+    checkpoints: Path, *, weights: dict[str, Tensor], training: dict[str, Tensor], facts: dict[str, Any]
+) -> Path:
+    """Write the checkpoint of `facts["step"]` and point `last` at it; an older one of the same step is replaced."""
+    checkpoints.mkdir(parents=True, exist_ok=True)
+    final = checkpoints / step_name(facts["step"])
+    partial = checkpoints / f"{PARTIAL}{final.name}-{os.getpid()}"
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir()
+    try:
+        save_file({name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}, partial / MODEL_FILE)
+        save_file({name: tensor.detach().cpu().contiguous() for name, tensor in training.items()}, partial / TRAINING_FILE)
+        for name in (MODEL_FILE, TRAINING_FILE):
+            with open(partial / name, "rb") as stream:
+                os.fsync(stream.fileno())
+        atomic_write_text(
+            partial / FACTS_FILE, json.dumps({"format": FORMAT, "version": VERSION, **facts}, indent=1) + "\n"
+        )
+        if final.exists():
+            shutil.rmtree(final)
+        os.replace(partial, final)
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+    sync_folder(checkpoints)
+    link(checkpoints, "last", final.name)
+    return final
+
+
+def link(checkpoints: Path, name: str, target: str) -> None:
+    """Point a name at a checkpoint folder, atomically."""
+    partial = checkpoints / f"{PARTIAL}{name}"
+    partial.unlink(missing_ok=True)
+    partial.symlink_to(target, target_is_directory=True)
+    os.replace(partial, checkpoints / name)
+    sync_folder(checkpoints)
+
+
+def step_folders(checkpoints: Path) -> list[Path]:
+    """Return the step-numbered checkpoints, oldest first."""
+    return sorted(folder for folder in checkpoints.glob("step-*") if folder.is_dir() and not folder.is_symlink())
+
+
+def prune(checkpoints: Path, *, keep: int) -> None:
+    """Delete step-numbered checkpoints but the newest `keep` and those that a name points at; clean up after a kill."""
+    named = {Path(os.readlink(entry)).name for entry in checkpoints.iterdir() if entry.is_symlink()}
+    folders = step_folders(checkpoints)
+    for folder in folders[: max(0, len(folders) - keep)]:
+        if folder.name not in named:
+            shutil.rmtree(folder)
+    for rest in checkpoints.glob(f"{PARTIAL}*"):
+        shutil.rmtree(rest) if rest.is_dir() and not rest.is_symlink() else rest.unlink()
+
+
+def open_checkpoint(run: Path, name: str = "") -> Checkpoint:
+    """Open a checkpoint of a run by name; without one, `best` where it exists, else `last`.
+
+    Raises:
+        CheckpointError: there is none of this name, or it is damaged.
+    """
+    checkpoints = run / "checkpoints"
+    chosen = name or ("best" if (checkpoints / "best").exists() else "last")
+    folder = checkpoints / chosen
+    if not folder.is_dir():
+        known = sorted(entry.name for entry in checkpoints.glob("[!.]*")) if checkpoints.is_dir() else []
+        raise CheckpointError(
+            f"there is no checkpoint {chosen!r}",
+            where=str(folder),
+            fix=f"one of {' '.join(known)}" if known else "give a run folder that `indigo train` wrote",
+        )
+    return read_checkpoint(folder)
+
+
+def read_checkpoint(folder: Path) -> Checkpoint:
+    """Read the facts of a checkpoint folder."""
+    path = folder / FACTS_FILE
+    try:
+        facts = json.loads(path.read_text("utf-8"))
+        check_header(facts, where=str(path), format=FORMAT, version=VERSION)
+    except DataError as error:
+        raise CheckpointError(error.what, where=error.where, fix=error.fix) from error
+    except (OSError, ValueError, AttributeError) as error:
+        raise CheckpointError(
+            f"the checkpoint is incomplete or damaged ({error})", where=str(path), fix="take another with --checkpoint NAME"
+        ) from error
+    return Checkpoint(folder, facts)
+
+
+def newest_whole_checkpoint(run: Path) -> tuple[Checkpoint | None, list[str]]:
+    """Find where to resume: the newest checkpoint that reads, and a line about every newer one that does not."""
+    complaints = []
+    for folder in reversed(step_folders(run / "checkpoints")):
+        try:
+            checkpoint = read_checkpoint(folder)
+            checkpoint.weights()
+            checkpoint.training()
+            return checkpoint, complaints
+        except CheckpointError as error:
+            complaints.append(f"{folder.name} cannot be used: {error.what}")
+    return None, complaints
+
+
+def training_state(optimizer: torch.optim.Optimizer, names: dict[int, str]) -> dict[str, Tensor]:
+    """Return optimizer moments by parameter name (`names` maps id(parameter)) and the random states."""
+    state: dict[str, Tensor] = {"random.cpu": torch.get_rng_state()}
+    if torch.cuda.is_available():
+        state["random.cuda"] = torch.cuda.get_rng_state()
+    for parameter, moments in optimizer.state.items():
+        for key, value in moments.items():
+            state[f"optimizer.{names[id(parameter)]}.{key}"] = value
+    return state
+
+
+def restore_training_state(
+    state: dict[str, Tensor], optimizer: torch.optim.Optimizer, parameters: dict[str, torch.nn.Parameter]
+) -> None:
+    """Undo `training_state`."""
+    torch.set_rng_state(state["random.cpu"])
+    if "random.cuda" in state and torch.cuda.is_available():
+        torch.cuda.set_rng_state(state["random.cuda"])
+    for name, parameter in parameters.items():
+        prefix = f"optimizer.{name}."
+        moments = {key.removeprefix(prefix): value for key, value in state.items() if key.startswith(prefix)}
+        if moments:
+            optimizer.state[parameter] = {
+                key: value.clone() if key == "step" and parameter.device.type == "cpu" else value.to(parameter.device)
+                for key, value in moments.items()
+            }

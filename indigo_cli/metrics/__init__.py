@@ -1,0 +1,44 @@
+"""Scores of text: `METRICS` maps a recipe's name to the builder of a metric (see `metric.py` for what one offers).
+
+A builder takes the evaluation tokeniser by keyword and ignores it where it has no use for one. sacreBLEU is imported by
+the builders, not here: it takes 0.3 s, and commands that never score read this table's names.
+"""
+
+import difflib
+from collections.abc import Callable, Sequence
+
+from indigo_cli.errors import UsageError
+from indigo_cli.metrics import bleu, chrf, exact_match, ter
+from indigo_cli.metrics.metric import Metric
+
+METRICS: dict[str, Callable[..., Metric]] = {
+    "bleu": bleu.build,
+    "chrf": chrf.build,
+    "ter": ter.build,
+    "exact": exact_match.build,
+}
+
+PLANNED = (
+    "ribes", "meteor", "rouge1", "rouge2", "rougeL", "cider", "ast_exact", "repetition", "length",
+)  # fmt: skip
+
+
+def build_metrics(names: Sequence[str], *, tokenize: str) -> dict[str, Metric]:
+    """Return the named metrics in the order given, each once.
+
+    Args:
+        tokenize: What `choose_tokenizer` returned.
+    Raises: UsageError for a name that is unknown or not in this version, or if there is none.
+    """
+    available = f"available: {', '.join(METRICS)}"
+    if not names:
+        raise UsageError("no metric to compute", where="evaluate.metrics", fix=available)
+    for name in names:
+        if name in METRICS:
+            continue
+        if name in PLANNED:
+            raise UsageError(f"metric {name!r} is not in this version", where="evaluate.metrics", fix=available)
+        near = difflib.get_close_matches(name.lower(), METRICS, n=1)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        raise UsageError(f"unknown metric {name!r}", where="evaluate.metrics", fix=hint + available)
+    return {name: METRICS[name](tokenize=tokenize) for name in names}

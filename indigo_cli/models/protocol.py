@@ -1,0 +1,75 @@
+"""What a system offers to training and to search. Search knows these Protocols, never a model.
+
+Shape letters: S sentences, B hypotheses a sentence (beam), V words of the softmax, C candidates, A slots.
+
+Words are columns of the softmax: column c is the word with id `FIRST_WORD + c`, so PAD, `<s>` and `</s>` cannot be
+chosen. A slot is named by its anchor, the generation index of its LEFT NEIGHBOUR: 0 = `<s>`, i = the i-th word
+generated. An anchor keeps its meaning while other slots fill; slot numbers exist in files only (core/order.py).
+"""
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from torch import Tensor
+
+from indigo_cli.data.batch import Batch, Source
+
+
+@dataclass(frozen=True)
+class Losses:
+    """Loss of one micro-batch, summed and not yet averaged.
+
+    Args:
+        objective: Smoothed sum to backpropagate, a scalar in nats.
+        parts: For each of `word` and `position`: the plain sum in nats (0-d tensor) and the number of its terms.
+        weight: What to divide the objective by, T + 1 a sentence.
+    """
+
+    objective: Tensor
+    parts: dict[str, tuple[Tensor, float]]
+    weight: float
+
+
+@dataclass(frozen=True)
+class WordScores:
+    """Scores of the next word.
+
+    Args:
+        logits: (S, B, V) float32.
+        log_z: (S, B) float32; log p(word) = logits - log_z.
+    """
+
+    logits: Tensor
+    log_z: Tensor
+
+
+class System(Protocol):
+    """Training entry: DDP, FSDP2 and compile hook into `__call__`."""
+
+    def __call__(self, batch: Batch) -> Losses:
+        """Return the losses of a batch under its plan."""
+        ...
+
+
+class SerialDecoder(Protocol):
+    """One insertion a step. States are opaque; the one given to `advance` or `keep` is dead afterwards."""
+
+    def start(self, source: Source) -> Any:
+        """Encode the sources; one empty hypothesis a sentence."""
+        ...
+
+    def words(self, state: Any) -> WordScores:
+        """Score the next word of every hypothesis; `<eod>` is a word."""
+        ...
+
+    def slots(self, state: Any, parent_SC: Tensor, word_SC: Tensor) -> Tensor | None:
+        """Return (S, C, A) float32 log p(slot | word) for words put to the given hypotheses; None = always the last."""
+        ...
+
+    def advance(self, state: Any, parent_SB: Tensor, word_SB: Tensor, anchor_SB: Tensor) -> Any:
+        """Insert a word at an anchor of each parent; the number of hypotheses may change. Words are vocabulary ids."""
+        ...
+
+    def keep(self, state: Any, sentence_index: Tensor) -> Any:
+        """Go on with these sentences only."""
+        ...

@@ -1,0 +1,175 @@
+"""Left-to-right Transformer (Vaswani et al. 2017): the baseline of everything.
+
+Shape letters: S sentences, X source length, T target length, B hypotheses a sentence, P = S * B places, D width,
+V words of the softmax, C candidates.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from indigo_cli.core.settings import Count, Rate
+from indigo_cli.core.vocab import BOS, EOD, FIRST_WORD
+from indigo_cli.data.batch import Batch, Source
+from indigo_cli.models.protocol import Losses, WordScores
+from indigo_cli.nn.blocks import Decoder, DecoderState, Encoder, initialise
+from indigo_cli.nn.embedding import Embeddings
+from indigo_cli.nn.losses import word_loss
+
+
+
+@dataclass(frozen=True)
+class TransformerConfig:
+    """The `[model]` section with `system = "transformer"`.
+
+    Args:
+        source_positions: `auto` is `sinusoidal`, or `none` where the source is a bag.
+        positions: Of the target; `auto` is `sinusoidal`.
+    """
+
+    system: Literal["transformer"] = "transformer"
+    model_dim: Count = 256
+    ff_dim: Count = 1024
+    num_heads: Count = 4
+    encoder_layers: Count = 3
+    decoder_layers: Count = 3
+    dropout: Rate = 0.1
+    share_embeddings: bool = True
+    source_positions: Literal["auto", "sinusoidal", "none"] = "auto"
+    positions: Literal["auto", "sinusoidal"] = "auto"
+
+    def __post_init__(self) -> None:
+        check_width(self.model_dim, self.num_heads)
+
+
+def check_width(model_dim: int, num_heads: int) -> None:
+    """Refuse a width that heads or sinusoids cannot share."""
+    if model_dim % num_heads or model_dim % 2:
+        raise ValueError(f"model_dim ({model_dim}) must be even and a multiple of num_heads ({num_heads})")
+
+
+def build(config: TransformerConfig, *, source_size: int, target_size: int, ordered_source: bool) -> "Transformer":
+    """Build the system for two vocabulary sizes; `ordered_source` is False where the source is a bag."""
+    return Transformer(
+        source_size=source_size,
+        target_size=target_size,
+        model_dim=config.model_dim,
+        ff_dim=config.ff_dim,
+        num_heads=config.num_heads,
+        encoder_layers=config.encoder_layers,
+        decoder_layers=config.decoder_layers,
+        dropout=config.dropout,
+        share_embeddings=config.share_embeddings,
+        sinusoidal_source=ordered_source if config.source_positions == "auto" else config.source_positions == "sinusoidal",
+    )
+
+
+@dataclass
+class TransformerState:
+    """Cached decoding: the cache, and features of the newest row of each place."""
+
+    decoder: DecoderState
+    hidden_PD: Tensor
+    length: int
+
+
+class Transformer(nn.Module):
+    """Encoder-decoder that appends one word a step. `<eod>` ends a sentence."""
+
+    def __init__(
+        self,
+        *,
+        source_size: int,
+        target_size: int,
+        model_dim: int,
+        ff_dim: int,
+        num_heads: int,
+        encoder_layers: int,
+        decoder_layers: int,
+        dropout: float,
+        share_embeddings: bool,
+        sinusoidal_source: bool,
+    ) -> None:
+        super().__init__()
+        self.embeddings = Embeddings(source_size, target_size, model_dim, shared=share_embeddings, dropout=dropout)
+        self.encoder = Encoder(encoder_layers, model_dim, ff_dim, num_heads, dropout)
+        self.decoder = Decoder(decoder_layers, model_dim, ff_dim, num_heads, dropout)
+        self.sinusoidal_source = sinusoidal_source
+        initialise(self)
+
+    def forward(self, batch: Batch, smoothing: float = 0.0) -> Losses:
+        """Return the losses of the targets, left to right (Eq. 1), whatever the plan says."""
+        memory = self._encode(batch.source)
+        target, lengths = batch.target, batch.lengths
+        first = target.new_full((len(target), 1), BOS)
+        rows = torch.cat((first, target), dim=1)
+        hidden = self.decoder(
+            self.embeddings.embed_target(rows, torch.arange(rows.shape[1], device=rows.device)), memory, batch.source.mask
+        )
+        gold, index = gold_words(target, lengths, batch.num_predictions)
+        objective, nll = word_loss(
+            hidden.flatten(0, 1)[index], self.embeddings.words, gold, hidden.new_ones(len(gold), dtype=torch.float32), smoothing=smoothing
+        )
+        return Losses(objective, {"word": (nll.sum(), batch.num_predictions)}, batch.num_predictions)
+
+    def _encode(self, source: Source) -> Tensor:
+        embedded = self.embeddings.embed_source(source, sinusoidal=self.sinusoidal_source)
+        memory: Tensor = self.encoder(embedded, source.mask)
+        return memory
+
+    def start(self, source: Source) -> TransformerState:
+        """See `SerialDecoder`."""
+        state = self.decoder.start(self._encode(source), source.mask)
+        first = source.values.new_full((len(source.values), 1), BOS)
+        return self._append(state, first, 0)
+
+    def _append(self, state: DecoderState, word_P1: Tensor, length: int) -> TransformerState:
+        position = torch.tensor([length], device=word_P1.device)
+        hidden, _ = self.decoder.extend(self.embeddings.embed_target(word_P1, position), state)
+        return TransformerState(state, hidden[:, 0], length)
+
+    def words(self, state: TransformerState) -> WordScores:
+        """See `SerialDecoder`."""
+        logits, log_z = self.embeddings.scores(state.hidden_PD)
+        shape = (state.decoder.sentences, -1)
+        return WordScores(logits.unflatten(0, shape), log_z.unflatten(0, shape))
+
+    def slots(self, state: TransformerState, parent_SC: Tensor, word_SC: Tensor) -> None:
+        """Always the last slot."""
+        return None
+
+    def advance(self, state: TransformerState, parent_SB: Tensor, word_SB: Tensor, anchor_SB: Tensor) -> TransformerState:
+        """See `SerialDecoder`."""
+        place, moved = places(parent_SB, len(state.hidden_PD))
+        if moved:
+            state.decoder.cache.reorder(place)
+        return self._append(state.decoder, word_SB.reshape(-1, 1), state.length + 1)
+
+    def keep(self, state: TransformerState, sentence_index: Tensor) -> TransformerState:
+        """See `SerialDecoder`."""
+        place = places_of(sentence_index, len(state.hidden_PD) // state.decoder.sentences)
+        return TransformerState(state.decoder.keep(sentence_index, place), state.hidden_PD[place], state.length)
+
+
+def gold_words(generated_NT: Tensor, lengths_N: Tensor, num_predictions: int) -> tuple[Tensor, Tensor]:
+    """Return the word column of every real prediction, `<eod>` closing each row, and its index among N * (T + 1)."""
+    ended = torch.cat((generated_NT, generated_NT.new_zeros(len(generated_NT), 1)), dim=1)
+    step = torch.arange(ended.shape[1], device=ended.device)
+    gold = torch.where(step == lengths_N[:, None], EOD, ended) - FIRST_WORD
+    index = torch.nonzero_static((step <= lengths_N[:, None]).flatten(), size=num_predictions)[:, 0]
+    return gold.flatten()[index], index
+
+
+def places(parent_SB: Tensor, old_places: int) -> tuple[Tensor, bool]:
+    """Turn parents within a sentence into place numbers; tell whether anything can have moved at all."""
+    sentences, beam = parent_SB.shape
+    old_beam = old_places // sentences
+    base = torch.arange(sentences, device=parent_SB.device)[:, None] * old_beam
+    return (parent_SB + base).flatten(), not (beam == old_beam == 1)
+
+
+def places_of(sentence_index: Tensor, beam: int) -> Tensor:
+    """Return the places of whole sentences."""
+    return (sentence_index[:, None] * beam + torch.arange(beam, device=sentence_index.device)).flatten()

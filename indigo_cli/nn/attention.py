@@ -1,0 +1,135 @@
+"""Multi-head attention, plain or with InDIGO's three relations, for whole sequences and for cached decoding.
+
+Shape letters: N sequences, Q queries, R keys, H heads, D model width, d = D / H head width.
+"""
+
+import math
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+Scale = Literal["model", "head"]
+RelationTable = Literal["none", "slices", "shared"]
+
+
+def split_heads(x_NQD: Tensor, num_heads: int) -> Tensor:
+    """(N, Q, D) -> (N, H, Q, d)."""
+    return x_NQD.unflatten(-1, (num_heads, -1)).transpose(1, 2)
+
+
+def merge_heads(x_NHQd: Tensor) -> Tensor:
+    """(N, H, Q, d) -> (N, Q, D)."""
+    return x_NHQd.transpose(1, 2).flatten(2)
+
+
+class SelfAttention(nn.Module):
+    """Self-attention whose logits may depend on whether a key stands left of, is, or stands right of the query.
+
+    Eq. 7: e_ij = (u_i Q) . (u_j K + A[r_ij])^T / sqrt(d_model). A softmax does not see a constant of its row, so the
+    term of "right of me" is subtracted and two numbers a query and head remain: c for keys on my left, g for myself.
+    Both are extra columns of the query projection (A folded into Q), so a T x T x d tensor never exists.
+
+    Args:
+        model_dim: D.
+        num_heads: H.
+        scale: Divisor of the logits: sqrt of the `model` width (Eq. 7 as printed, and Squirrel) or of the `head` width.
+        relations: `none`; `slices`: A in R^(3 x D), each head its own slice, as printed; `shared`: one A in R^(3 x d)
+            with a bias, shared by the heads of a layer, as in Squirrel.
+    """
+
+    def __init__(self, model_dim: int, num_heads: int, *, scale: Scale, relations: RelationTable) -> None:
+        super().__init__()
+        self.num_heads = num_heads
+        self.head_dim = model_dim // num_heads
+        self.scale = 1.0 / math.sqrt(model_dim if scale == "model" else self.head_dim)
+        self.qkv = nn.Linear(model_dim, 3 * model_dim, bias=False)
+        self.out = nn.Linear(model_dim, model_dim)
+        self.relation_table: nn.Parameter | None = None  # rows: right of me (-1), myself (0), left of me (+1)
+        self.relation_bias: nn.Parameter | None = None
+        if relations != "none":
+            width = model_dim if relations == "slices" else self.head_dim
+            self.relation_table = nn.Parameter(torch.randn(3, width) * self.head_dim**-0.5)
+            if relations == "shared":
+                self.relation_bias = nn.Parameter(torch.zeros(3))
+
+    @property
+    def has_relations(self) -> bool:
+        """Whether `left` must be given."""
+        return self.relation_table is not None
+
+    def projection(self) -> tuple[Tensor, Tensor | None]:
+        """Return weight and bias of the joint projection to q, k, v and, with relations, the 2 H columns of c and g."""
+        if self.relation_table is None:
+            return self.qkv.weight, None
+        model_dim = self.qkv.in_features
+        query = self.qkv.weight[:model_dim].unflatten(0, (self.num_heads, self.head_dim))  # (H, d, D)
+        table = self.relation_table.unflatten(1, (-1, self.head_dim))  # (3, H or 1, d)
+        delta = torch.stack((table[2] - table[0], table[1] - table[0])).expand(2, self.num_heads, -1) * self.scale
+        columns = torch.einsum("rhe,hed->rhd", delta, query).flatten(0, 1)
+        weight = torch.cat((self.qkv.weight, columns))
+        if self.relation_bias is None:
+            return weight, None
+        offsets = torch.stack((self.relation_bias[2] - self.relation_bias[0], self.relation_bias[1] - self.relation_bias[0]))
+        bias = torch.cat((weight.new_zeros(3 * model_dim), offsets.repeat_interleave(self.num_heads) * self.scale))
+        return weight, bias
+
+    def project(self, x_NQD: Tensor, projection: tuple[Tensor, Tensor | None]) -> tuple[Tensor, ...]:
+        """Return q, k, v, each (N, Q, D), and with relations c and g, each (N, H, Q), already scaled."""
+        model_dim = self.qkv.in_features
+        joint = functional.linear(x_NQD, *projection)
+        if not self.has_relations:
+            return joint.split(model_dim, dim=-1)
+        query, key, value, left, self_ = joint.split([model_dim] * 3 + [self.num_heads] * 2, dim=-1)
+        return query, key, value, left.transpose(1, 2), self_.transpose(1, 2)
+
+    def forward(self, x_NRD: Tensor, *, mask: Tensor | None, causal: bool = False, left: Tensor | None = None) -> Tensor:
+        """Attend over a whole sequence.
+
+        Args:
+            x_NRD: Inputs.
+            mask: Keys that may be seen. Plain: bool, broadcastable to (N, 1, R, R), or None. With relations: additive
+                float (0 or -inf), broadcastable to (N, H, R, R).
+            causal: Plain attention to this and earlier rows only; with relations `mask` must say so itself.
+            left: With relations, float, broadcastable to (N, 1, R, R), 1 where the key stands left of the query.
+        Returns: (N, R, D).
+        """
+        query, key, value, *relation = self.project(x_NRD, self.projection())
+        bias = mask
+        if relation:
+            assert left is not None and mask is not None
+            to_left, to_self = relation
+            bias = torch.addcmul(mask.to(to_left.dtype), to_left[..., None], left.to(to_left.dtype))
+            bias.diagonal(dim1=-2, dim2=-1).add_(to_self)
+        mixed = functional.scaled_dot_product_attention(
+            split_heads(query, self.num_heads),
+            split_heads(key, self.num_heads),
+            split_heads(value, self.num_heads),
+            attn_mask=bias,
+            is_causal=causal,
+            scale=self.scale,
+        )
+        return self.out(merge_heads(mixed))
+
+
+class CrossAttention(nn.Module):
+    """Attention from the decoder to the source. Keys and values of a source are computed once."""
+
+    def __init__(self, model_dim: int, num_heads: int) -> None:
+        super().__init__()
+        self.num_heads = num_heads
+        self.query = nn.Linear(model_dim, model_dim, bias=False)
+        self.key_value = nn.Linear(model_dim, 2 * model_dim, bias=False)
+        self.out = nn.Linear(model_dim, model_dim)
+
+    def memory(self, memory_SXD: Tensor) -> tuple[Tensor, Tensor]:
+        """Return keys and values of the source, each (S, H, X, d)."""
+        key, value = self.key_value(memory_SXD).chunk(2, dim=-1)
+        return split_heads(key, self.num_heads), split_heads(value, self.num_heads)
+
+    def forward(self, x_SQD: Tensor, memory: tuple[Tensor, Tensor], mask: Tensor) -> Tensor:
+        """Attend to the source; `mask` is (S, 1, 1, X) bool, True = real. Hypotheses of a source are queries of its row."""
+        key, value = memory
+        query = split_heads(self.query(x_SQD), self.num_heads)
+        return self.out(merge_heads(functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)))

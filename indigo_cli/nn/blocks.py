@@ -1,0 +1,251 @@
+"""Encoder and decoder stacks, pre-norm, for teacher forcing and for cached decoding.
+
+Shape letters: S sentences, X source length, N sequences, R rows (tokens), P places (hypotheses), B hypotheses a
+sentence, H heads, D model width, d = D / H, L layers.
+"""
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from indigo_cli.nn.attention import CrossAttention, RelationTable, Scale, SelfAttention, merge_heads, split_heads
+from indigo_cli.nn.cache import RowCache
+
+
+class FeedForward(nn.Module):
+    """Linear, ReLU, Linear."""
+
+    def __init__(self, model_dim: int, ff_dim: int) -> None:
+        super().__init__()
+        self.inner = nn.Linear(model_dim, ff_dim)
+        self.outer = nn.Linear(ff_dim, model_dim)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(..., D) -> (..., D)."""
+        return self.outer(functional.relu(self.inner(x)))
+
+
+class EncoderLayer(nn.Module):
+    """Self-attention and feed-forward, each as `x + dropout(f(norm(x)))`."""
+
+    def __init__(
+        self, model_dim: int, ff_dim: int, num_heads: int, dropout: float, *, scale: Scale, relations: RelationTable
+    ) -> None:
+        super().__init__()
+        self.attention_norm = nn.LayerNorm(model_dim)
+        self.attention = SelfAttention(model_dim, num_heads, scale=scale, relations=relations)
+        self.ff_norm = nn.LayerNorm(model_dim)
+        self.ff = FeedForward(model_dim, ff_dim)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x_SXD: Tensor, mask: Tensor, left: Tensor | None) -> Tensor:
+        """See `SelfAttention.forward` for `mask` and `left`."""
+        x_SXD = x_SXD + self.dropout(self.attention(self.attention_norm(x_SXD), mask=mask, left=left))
+        return x_SXD + self.dropout(self.ff(self.ff_norm(x_SXD)))
+
+
+class Encoder(nn.Module):
+    """A stack of encoder layers and a last norm. With relations it knows order only by left / self / right."""
+
+    def __init__(
+        self,
+        num_layers: int,
+        model_dim: int,
+        ff_dim: int,
+        num_heads: int,
+        dropout: float,
+        *,
+        scale: Scale = "head",
+        relations: RelationTable = "none",
+    ) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(
+            EncoderLayer(model_dim, ff_dim, num_heads, dropout, scale=scale, relations=relations)
+            for _ in range(num_layers)
+        )
+        self.norm = nn.LayerNorm(model_dim)
+        self.has_relations = relations != "none"
+
+    def forward(self, x_SXD: Tensor, mask_SX: Tensor) -> Tensor:
+        """Encode embedded sources (S, X, D); `mask_SX` is True for real tokens."""
+        mask, left = mask_SX[:, None, None, :], None
+        if self.has_relations:
+            length = x_SXD.shape[1]
+            mask = torch.zeros_like(mask, dtype=x_SXD.dtype).masked_fill_(~mask, -torch.inf)
+            left = torch.ones(length, length, dtype=x_SXD.dtype, device=x_SXD.device).tril_(-1)
+        for layer in self.layers:
+            x_SXD = layer(x_SXD, mask, left)
+        return self.norm(x_SXD)
+
+
+class DecoderLayer(nn.Module):
+    """Causal self-attention, attention to the source, feed-forward; each as `x + dropout(f(norm(x)))`."""
+
+    def __init__(
+        self, model_dim: int, ff_dim: int, num_heads: int, dropout: float, *, scale: Scale, relations: RelationTable
+    ) -> None:
+        super().__init__()
+        self.attention_norm = nn.LayerNorm(model_dim)
+        self.attention = SelfAttention(model_dim, num_heads, scale=scale, relations=relations)
+        self.cross_norm = nn.LayerNorm(model_dim)
+        self.cross = CrossAttention(model_dim, num_heads)
+        self.ff_norm = nn.LayerNorm(model_dim)
+        self.ff = FeedForward(model_dim, ff_dim)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(
+        self,
+        x_NRD: Tensor,
+        memory: tuple[Tensor, Tensor],
+        memory_mask: Tensor,
+        mask: Tensor | None,
+        left: Tensor | None,
+    ) -> Tensor:
+        """Teacher forcing over whole sequences; N = S here."""
+        attended = self.attention(self.attention_norm(x_NRD), mask=mask, causal=mask is None, left=left)
+        x_NRD = x_NRD + self.dropout(attended)
+        x_NRD = x_NRD + self.dropout(self.cross(self.cross_norm(x_NRD), memory, memory_mask))
+        return x_NRD + self.dropout(self.ff(self.ff_norm(x_NRD)))
+
+
+@dataclass
+class DecoderState:
+    """What cached decoding keeps: the source of each sentence once, the rows of each hypothesis.
+
+    Args:
+        memory: Keys and values of the source for each layer, (S, H, X, d).
+        memory_mask: (S, 1, 1, X) bool.
+        projections: Joint self-attention projection of each layer, folded once.
+        cache: Records of L x (key, value) of width D, then `extra` floats for the system's own use.
+        sentences: S.
+    """
+
+    memory: list[tuple[Tensor, Tensor]]
+    memory_mask: Tensor
+    projections: list[tuple[Tensor, Tensor | None]]
+    cache: RowCache
+    sentences: int
+
+    def keep(self, sentence_index: Tensor, place_index: Tensor) -> "DecoderState":
+        """Drop the other sentences and places."""
+        memory = [(key.index_select(0, sentence_index), value.index_select(0, sentence_index)) for key, value in self.memory]
+        self.cache.reorder(place_index)
+        return replace(
+            self,
+            memory=memory,
+            memory_mask=self.memory_mask.index_select(0, sentence_index),
+            sentences=len(sentence_index),
+        )
+
+
+class Decoder(nn.Module):
+    """A stack of decoder layers and a last norm."""
+
+    def __init__(
+        self,
+        num_layers: int,
+        model_dim: int,
+        ff_dim: int,
+        num_heads: int,
+        dropout: float,
+        *,
+        scale: Scale = "head",
+        relations: RelationTable = "none",
+    ) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(
+            DecoderLayer(model_dim, ff_dim, num_heads, dropout, scale=scale, relations=relations)
+            for _ in range(num_layers)
+        )
+        self.norm = nn.LayerNorm(model_dim)
+        self.has_relations = relations != "none"
+
+    def forward(
+        self, x_NRD: Tensor, memory_SXD: Tensor, memory_mask_SX: Tensor, *, left: Tensor | None = None
+    ) -> Tensor:
+        """Decode whole sequences, each row seeing itself and earlier rows.
+
+        Args:
+            x_NRD: Embedded rows in generation order; N is a multiple of S where a source has several orders.
+            memory_SXD: Encoder output.
+            memory_mask_SX: True for real source tokens.
+            left: With relations, see `SelfAttention.forward`.
+        """
+        mask = None
+        if self.has_relations:
+            rows = x_NRD.shape[1]
+            mask = torch.full((rows, rows), -torch.inf, dtype=x_NRD.dtype, device=x_NRD.device).triu_(1)
+        folded = memory_SXD.shape[0], x_NRD.shape[0] // memory_SXD.shape[0]
+        memory_mask = memory_mask_SX[:, None, None, :]
+        for layer in self.layers:
+            memory = layer.cross.memory(memory_SXD)
+            if folded[1] > 1:
+                memory = tuple(part.repeat_interleave(folded[1], dim=0) for part in memory)
+            x_NRD = layer(x_NRD, memory, memory_mask if folded[1] == 1 else memory_mask.repeat_interleave(folded[1], dim=0), mask, left)
+        return self.norm(x_NRD)
+
+    def start(self, memory_SXD: Tensor, memory_mask_SX: Tensor, *, extra: int = 0) -> DecoderState:
+        """Prepare cached decoding with one hypothesis a sentence; records get `extra` more floats."""
+        width = 2 * len(self.layers) * memory_SXD.shape[2] + extra
+        return DecoderState(
+            memory=[layer.cross.memory(memory_SXD) for layer in self.layers],
+            memory_mask=memory_mask_SX[:, None, None, :],
+            projections=[layer.attention.projection() for layer in self.layers],
+            cache=RowCache(width, memory_SXD.shape[0], like=memory_SXD),
+            sentences=memory_SXD.shape[0],
+        )
+
+    def extend(self, x_PnD: Tensor, state: DecoderState, *, left_PnR: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Append n rows to every hypothesis.
+
+        Args:
+            x_PnD: Embedded new rows of each place; P = S * B, hypotheses of a sentence side by side.
+            state: Its cache grows in place.
+            left_PnR: With relations, float (P, n, R): 1 where a row (R counts old and new ones) stands left of the new.
+        Returns: (P, n, D) features, and the new rows' part of the record that is the system's own, (n, P, extra).
+        """
+        places, count, model_dim = x_PnD.shape
+        record = state.cache.grow(count)
+        rows_RPW = state.cache.rows()
+        rows = len(rows_RPW)
+        causal = None
+        if count > 1:
+            causal = torch.full((count, rows), -torch.inf, dtype=x_PnD.dtype, device=x_PnD.device).triu_(rows - count + 1)
+        for index, layer in enumerate(self.layers):
+            attention = layer.attention
+            query, key, value, *relation = attention.project(layer.attention_norm(x_PnD), state.projections[index])
+            at = 2 * index * model_dim
+            record[:, :, at : at + model_dim] = key.transpose(0, 1)
+            record[:, :, at + model_dim : at + 2 * model_dim] = value.transpose(0, 1)
+            keys = split_heads(rows_RPW[:, :, at : at + model_dim].transpose(0, 1), attention.num_heads)
+            values = split_heads(rows_RPW[:, :, at + model_dim : at + 2 * model_dim].transpose(0, 1), attention.num_heads)
+            bias = causal
+            if relation:
+                assert left_PnR is not None
+                to_left, to_self = relation
+                bias = to_left[..., None] * left_PnR[:, None].to(to_left.dtype)
+                bias.diagonal(offset=rows - count, dim1=-2, dim2=-1).add_(to_self)
+                if causal is not None:
+                    bias = bias + causal
+            mixed = functional.scaled_dot_product_attention(
+                split_heads(query, attention.num_heads), keys, values, attn_mask=bias, scale=attention.scale
+            )
+            x_PnD = x_PnD + attention.out(merge_heads(mixed))
+            folded = x_PnD.reshape(state.sentences, -1, model_dim)  # hypotheses of a sentence are queries of one source
+            crossed = layer.cross(layer.cross_norm(folded), state.memory[index], state.memory_mask)
+            x_PnD = x_PnD + crossed.reshape(places, count, model_dim)
+            x_PnD = x_PnD + layer.ff(layer.ff_norm(x_PnD))
+        return self.norm(x_PnD), record[:, :, 2 * len(self.layers) * model_dim :]
+
+
+def initialise(system: nn.Module) -> None:
+    """Xavier for every linear map, N(0, 1/sqrt(D)) for embeddings (PAPERS.md A2)."""
+    for part in system.modules():
+        if isinstance(part, nn.Linear):
+            nn.init.xavier_uniform_(part.weight)
+            if part.bias is not None:
+                nn.init.zeros_(part.bias)
+        elif isinstance(part, nn.Embedding):
+            nn.init.normal_(part.weight, std=part.embedding_dim**-0.5)

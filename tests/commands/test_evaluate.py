@@ -1,0 +1,128 @@
+"""The command: what goes to stdout, what to stderr, and how it ends."""
+
+import io
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from indigo_cli.cli import main
+
+REFERENCE = ["the red cat sat on the mat", "a dog ran far off today", "it's late"]
+SYSTEM = ["the red cat sat on a mat", "a dog ran far off", "it's late"]
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    for name, lines in {"hyp": SYSTEM, "ref": REFERENCE, "best": REFERENCE}.items():
+        (tmp_path / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return tmp_path
+
+
+def _json(capsys: pytest.CaptureFixture[str], *args: str) -> dict[str, dict[str, dict[str, object]]]:
+    assert main(["evaluate", *args, "--format", "json"]) == 0
+    result: dict[str, dict[str, dict[str, object]]] = json.loads(capsys.readouterr().out)
+    return result
+
+
+def test_json_is_one_line_with_the_defaults_of_the_recipe(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["evaluate", "hyp", "--reference", "ref", "--format", "json"]) == 0
+    out, err = capsys.readouterr()
+    assert out.count("\n") == 1
+    report = json.loads(out)
+    assert list(report) == ["n", "metrics"]
+    assert report["n"] == 3
+    assert list(report["metrics"]) == ["bleu", "chrf"]
+    assert list(report["metrics"]["bleu"]) == ["score", "signature", "ci"]
+    assert "3 lines" in err
+
+
+def test_table_shows_every_system_with_signatures(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    args = ["hyp", "best", "--reference", "ref", "--metrics", "bleu,ter,exact", "--baseline", "hyp"]
+    assert main(["evaluate", *args]) == 0
+    out = capsys.readouterr().out
+    for part in ("hyp (baseline)", "best", "100.00", "1.0000", "less is better", "p = 1.000", "tok:13a", "tok:tercom"):
+        assert part in out
+    assert "\x1b" not in out
+    assert "…" not in out
+
+
+def test_metrics_option_overrules_the_setting(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    setting = ["--set", 'evaluate.metrics=["bleu"]']
+    assert list(_json(capsys, "hyp", "--reference", "ref", *setting)["metrics"]) == ["bleu"]
+    args = ["hyp", "--reference", "ref", *setting, "--metrics", "ter, exact"]
+    assert list(_json(capsys, *args)["metrics"]) == ["ter", "exact"]
+
+
+@pytest.mark.parametrize(
+    ("setting", "signature"),
+    [("evaluate.tokenize=char", "tok:char"), ("data.target_lang=zh", "tok:zh"), ("evaluate.tokenize=none", "tok:none")],
+)
+def test_settings_reach_the_tokeniser(
+    files: Path, capsys: pytest.CaptureFixture[str], setting: str, signature: str
+) -> None:
+    report = _json(capsys, "hyp", "--reference", "ref", "--set", setting)
+    assert signature in str(report["metrics"]["bleu"]["signature"])
+
+
+def test_standard_input_is_a_hypothesis(
+    files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = _json(capsys, "hyp", "--reference", "ref")
+    stream = io.TextIOWrapper(io.BytesIO((files / "hyp").read_bytes()), encoding="utf-8")
+    monkeypatch.setattr(sys, "stdin", stream)
+    assert _json(capsys, "-", "--reference", "ref") == expected
+
+
+def test_seed_is_in_the_signature(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    report = _json(capsys, "hyp", "--reference", "ref", "--seed", "7")
+    assert "seed:7" in str(report["metrics"]["bleu"]["signature"])
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["hyp"], "'--reference'"),
+        (["hyp", "--reference", "missing"], "no such file"),
+        (["hyp", "--reference", "ref", "--metrics", "ribes"], "'ribes' is not in this version"),
+        (["hyp", "--reference", "ref", "--metrics", "blue"], "did you mean 'bleu'?"),
+        (["hyp", "--reference", "ref", "--metrics", ","], "no metric to compute"),
+        (["hyp", "--reference", "ref", "--set", "evaluate.tokenise=13a"], "did you mean `tokenize`?"),
+        (["hyp", "--reference", "ref", "--set", "evaluate.tokenize=13b"], "did you mean `13a`?"),
+        (["hyp", "--reference", "ref", "--set", "evaluate=3"], "evaluate must be a table"),
+        (["hyp", "--reference", "ref", "--set", "data=3"], "data must be a table"),
+        (["hyp", "--reference", "ref", "--set", "evalute.tokenize=13a"], "did you mean `evaluate`?"),
+        (["hyp", "--reference", "ref", "--format", "xml"], "xml"),
+    ],
+)
+def test_wrong_usage_ends_with_2_and_a_hint(
+    files: Path, capsys: pytest.CaptureFixture[str], args: list[str], message: str
+) -> None:
+    assert main(["evaluate", *args]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert message in err
+    assert err.startswith("error: ")
+    assert "Traceback" not in err
+
+
+def test_unequal_files_end_with_2(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (files / "short").write_text("one\n", encoding="utf-8")
+    assert main(["evaluate", "short", "--reference", "ref"]) == 2
+    err = capsys.readouterr().err
+    assert "short has 1 lines but ref has 3" in err
+
+
+def test_warning_goes_to_stderr(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (files / "tok").write_text("it 's late\n" * 3, encoding="utf-8")
+    assert main(["evaluate", "tok", "--reference", "ref"]) == 0
+    out, err = capsys.readouterr()
+    assert "look tokenised" in err
+    assert "look tokenised" not in out
+
+
+def test_source_is_checked_and_said_to_be_unused(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["evaluate", "hyp", "--reference", "ref", "--source", "best"]) == 0
+    assert "--source" in capsys.readouterr().err

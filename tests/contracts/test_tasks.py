@@ -1,0 +1,44 @@
+"""What every task must offer, so that no other module asks for one by name."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from indigo_cli.data.corpus import Corpus
+from indigo_cli.engine.prepare import DataConfig, PreprocessConfig, SplitConfig, prepare
+from indigo_cli.metrics import METRICS
+from indigo_cli.tasks import PLANNED, TASKS, find_task
+
+LINES = ["the red cat sat", "a dog ran", "the dog sat"]
+
+
+class Recipe:
+    name = "contract"
+    preprocess = PreprocessConfig(merges=5)
+
+    def __init__(self, task: str, text: str) -> None:
+        splits = dict.fromkeys(("train", "valid"), SplitConfig([text], [text]))
+        self.data = DataConfig(task, "en", "en", splits)
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_a_task_makes_a_corpus_that_later_input_fits(name: str, tmp_path: Path) -> None:
+    text = tmp_path / "text"
+    text.write_text("\n".join(LINES) + "\n", "utf-8")
+    corpus = Corpus.open(prepare(Recipe(name, str(text)), tmp_path / "corpus").folder)
+    assert corpus.task == TASKS[name]
+    valid = corpus.split("valid")
+    for i, line in enumerate(LINES):
+        assert corpus.codecs.encode_source(line) == valid.source[i].tolist()
+        assert corpus.codecs.encode_target(line) == valid.target[i].tolist()
+        assert corpus.codecs.target.text_of_ids(valid.target[i].tolist()) == line
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_a_task_names_metrics_and_settings_that_exist(name: str) -> None:
+    task = find_task(name)
+    assert task.name == name and name not in PLANNED
+    assert task.metrics and set(task.metrics) <= set(METRICS)
+    assert set(task.prefers) <= {field.name for field in dataclasses.fields(PreprocessConfig)}
+    assert not (task.source_is_bag and (task.source_positions or task.reads_source))
