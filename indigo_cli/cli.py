@@ -10,7 +10,7 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from types import FrameType
 from typing import Annotated, Any
@@ -19,10 +19,18 @@ import typer
 from typer.core import TyperGroup
 
 from indigo_cli import __version__
+from indigo_cli.commands.decode import decode
+from indigo_cli.commands.demo import demo
+from indigo_cli.commands.evaluate import evaluate
+from indigo_cli.commands.preprocess import preprocess
+from indigo_cli.commands.reorder import reorder
+from indigo_cli.commands.show import show
+from indigo_cli.commands.train import train
 from indigo_cli.core import console
 from indigo_cli.errors import IndigoError, RunError, UsageError
 
-COMMANDS = ("preprocess", "reorder", "train", "decode", "evaluate", "show", "demo")
+COMMANDS: tuple[Callable[..., None], ...] = (preprocess, reorder, train, decode, evaluate, show, demo)
+"""In the order of work; each is named like its function."""
 ANYWHERE = ("--quiet", "--verbose", "--debug")
 """Options of the whole program that may stand anywhere before `--`: nobody remembers on which side of a command."""
 # Typer raises click's exceptions, older versions the package's, newer ones a copy's; both have this base class.
@@ -72,16 +80,8 @@ def options(
     console.set_verbosity(quiet=quiet, verbose=verbose)
 
 
-def _mount() -> None:
-    import importlib
-    from importlib.util import find_spec
-
-    for name in COMMANDS:  # TEMPORARY while commands are being written; plain imports once all stand
-        if find_spec(f"indigo_cli.commands.{name}"):
-            app.command(name=name)(getattr(importlib.import_module(f"indigo_cli.commands.{name}"), name))
-
-
-_mount()
+for _command in COMMANDS:
+    app.command()(_command)
 
 
 def main(args: Sequence[str] | None = None) -> int:
@@ -158,7 +158,8 @@ _USER_OS_ERRORS = (FileNotFoundError, FileExistsError, PermissionError, IsADirec
 
 def _usage_fault(error: Any, args: Sequence[str]) -> IndigoError:
     """Return click's usage error as ours, with the command it concerns and the nearest known option."""
-    command = " ".join(["indigo", *[arg for arg in args if arg in COMMANDS][:1]])
+    names = {function.__name__.replace("_", "-") for function in COMMANDS}
+    command = " ".join(["indigo", *[arg for arg in args if arg in names][:1]])
     if getattr(error, "ctx", None) is not None:  # some faults do not know their command
         command = error.ctx.command_path
     near = getattr(error, "possibilities", None)  # of an unknown option; its format_message() would repeat them

@@ -24,7 +24,9 @@ def decode(
     ] = None,
     output: Annotated[str, typer.Option("--output", "-o", help="File; - is standard output.")] = "-",
     form: Annotated[Form, typer.Option("--format", help="text, tsv (n-best) or jsonl (traces)")] = Form.text,
-    beam: Annotated[int | None, typer.Option("--beam", help="Beam size; 1 = greedy.", show_default="the recipe's")] = None,
+    beam: Annotated[
+        int | None, typer.Option("--beam", help="Beam size; 1 = greedy.", show_default="the recipe's")
+    ] = None,
     n_best: Annotated[int, typer.Option("--n-best", help="Hypotheses of a line, for tsv and jsonl.")] = 1,
     checkpoint: Annotated[
         str, typer.Option("--checkpoint", help="Name under checkpoints/.", show_default="best, else last")

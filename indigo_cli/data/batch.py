@@ -21,6 +21,10 @@ class Source:
     values: Tensor
     mask: Tensor
 
+    def to(self, device: torch.device) -> "Source":
+        """Copy to a device, without waiting for the copy."""
+        return Source(self.values.to(device, non_blocking=True), self.mask.to(device, non_blocking=True))
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -65,11 +69,10 @@ class Batch:
         """Copy to a device, without waiting for the copy."""
         if device.type == "cpu":
             return self
-        move = {"device": device, "non_blocking": True}
         return replace(
             self,
-            source=Source(self.source.values.to(**move), self.source.mask.to(**move)),
-            target=self.target.to(**move),
-            lengths=self.lengths.to(**move),
-            plan=Plan(self.plan.orders.to(**move), self.plan.weights.to(**move)),
+            source=self.source.to(device),
+            target=self.target.to(device, non_blocking=True),
+            lengths=self.lengths.to(device, non_blocking=True),
+            plan=Plan(self.plan.orders.to(device, non_blocking=True), self.plan.weights.to(device, non_blocking=True)),
         )

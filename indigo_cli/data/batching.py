@@ -2,6 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +15,9 @@ SOURCE_SLACK = 4
 Lengths = NDArray[np.int64]
 
 
-def token_batches(target: Lengths, source: Lengths, *, batch_tokens: int, rng: np.random.Generator) -> list[NDArray[np.int64]]:
+def token_batches(
+    target: Lengths, source: Lengths, *, batch_tokens: int, rng: np.random.Generator
+) -> list[NDArray[np.int64]]:
     """Return batches of item indices in random order; every item is in exactly one batch.
 
     Items are sorted by target length (or a quarter of the source's where that is longer), then source length, with
@@ -31,15 +34,15 @@ def token_batches(target: Lengths, source: Lengths, *, batch_tokens: int, rng: n
     order = np.lexsort((jitter, np.floor(source + 2 * jitter), length))
     lengths = length[order]
 
+    def cost(first: int, last: int) -> float:
+        count, longest = last - first + 1, int(lengths[last])
+        return count * longest * max(1.0, longest / PAIRS_PER_TOKEN)
+
     batches = []
     first = 0
     while first < len(order):
-
-        def cost(last: int, first: int = first) -> float:
-            count, longest = last - first + 1, int(lengths[last])
-            return count * longest * max(1.0, longest / PAIRS_PER_TOKEN)
-
-        end = max(first + 1, first + bisect_right(range(first, len(order)), batch_tokens, key=cost))
+        end = first + bisect_right(range(first, len(order)), batch_tokens, key=partial(cost, first))
+        end = max(end, first + 1)
         batches.append(order[first:end])
         first = end
     return [batches[i] for i in rng.permutation(len(batches))]
@@ -54,7 +57,15 @@ def epoch_batches(
 
 
 def batch_stream(
-    target: Lengths, source: Lengths, *, batch_tokens: int, seed: int, epoch: int = 0, skip: int = 0, rank: int = 0, world: int = 1
+    target: Lengths,
+    source: Lengths,
+    *,
+    batch_tokens: int,
+    seed: int,
+    epoch: int = 0,
+    skip: int = 0,
+    rank: int = 0,
+    world: int = 1,
 ) -> Iterator[tuple[int, int, NDArray[np.int64]]]:
     """Yield (epoch, position in the epoch, item indices) for ever, from micro-batch `skip` of `epoch` on.
 

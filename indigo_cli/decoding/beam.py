@@ -5,7 +5,7 @@ Shape letters: S sentences, B hypotheses a sentence, V words of the softmax, C c
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -54,13 +54,13 @@ def normalised(log_prob: float, insertions: int, length_penalty: float) -> float
 
 
 class _Step(NamedTuple):
-    """What was chosen at one step, each (S, B): CPU or device tensors."""
+    """What was chosen at one step, each (S, B): where from, what, where to, at which price."""
 
-    parent: Tensor
-    word: Tensor
-    anchor: Tensor
-    word_log_prob: Tensor
-    slot_log_prob: Tensor
+    parent: Any
+    word: Any
+    anchor: Any
+    word_log_prob: Any
+    slot_log_prob: Any
 
 
 @torch.inference_mode()
@@ -140,7 +140,7 @@ class _Search:
 
     def _choose(self, length: int) -> _Step:
         """Pick the best continuations and update the scores of all places."""
-        num, beam = self.total.shape
+        beam = self.total.shape[1]
         scores = self.decoder.words(self.state)
         values, columns = top_words(scores.logits, self.beam_size)
         word_log_probs = values - scores.log_z[..., None]

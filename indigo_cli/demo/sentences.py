@@ -30,7 +30,7 @@ import re
 import sysconfig
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from inspect import cleandoc
@@ -67,12 +67,15 @@ class Sentences:
     test: list[str]
 
 
-def load_sentences(*, num_valid: int = 500, num_test: int = 500) -> Sentences:
+def load_sentences(folders: Sequence[Path] | None = None, *, num_valid: int = 500, num_test: int = 500) -> Sentences:
     """Read, filter and split the sentences that this machine has (about 25 CPU seconds).
 
+    Args:
+        folders: Where to look; None is `source_folders()`.
     Raises: RunError if nothing is left to train on, as where Python came without the sources of its library.
     """
-    folders = source_folders()
+    if folders is None:
+        folders = source_folders()
     sentences = split_sentences(filter_sentences(read_texts(folders)), num_valid=num_valid, num_test=num_test)
     if not sentences.train:
         raise RunError(

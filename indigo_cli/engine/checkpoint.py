@@ -55,7 +55,7 @@ def _read_tensors(path: Path) -> dict[str, Tensor]:
     fix = "take another checkpoint with --checkpoint NAME, or resume from the one before it"
     try:
         with safe_open(path, framework="pt") as stream:
-            return {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118 - not a dict
+            return {name: stream.get_tensor(name) for name in stream.keys()}
     except FileNotFoundError as error:
         raise CheckpointError("the checkpoint has no such file", where=str(path), fix=fix) from error
     except (SafetensorError, OSError, ValueError) as error:
@@ -80,7 +80,9 @@ def save_checkpoint(
     partial.mkdir()
     try:
         save_file({name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}, partial / MODEL_FILE)
-        save_file({name: tensor.detach().cpu().contiguous() for name, tensor in training.items()}, partial / TRAINING_FILE)
+        save_file(
+            {name: tensor.detach().cpu().contiguous() for name, tensor in training.items()}, partial / TRAINING_FILE
+        )
         for name in (MODEL_FILE, TRAINING_FILE):
             with open(partial / name, "rb") as stream:
                 os.fsync(stream.fileno())
@@ -152,14 +154,16 @@ def read_checkpoint(folder: Path) -> Checkpoint:
         raise CheckpointError(error.what, where=error.where, fix=error.fix) from error
     except (OSError, ValueError, AttributeError) as error:
         raise CheckpointError(
-            f"the checkpoint is incomplete or damaged ({error})", where=str(path), fix="take another with --checkpoint NAME"
+            f"the checkpoint is incomplete or damaged ({error})",
+            where=str(path),
+            fix="take another with --checkpoint NAME",
         ) from error
     return Checkpoint(folder, facts)
 
 
 def newest_whole_checkpoint(run: Path) -> tuple[Checkpoint | None, list[str]]:
     """Find where to resume: the newest checkpoint that reads, and a line about every newer one that does not."""
-    complaints = []
+    complaints: list[str] = []
     for folder in reversed(step_folders(run / "checkpoints")):
         try:
             checkpoint = read_checkpoint(folder)

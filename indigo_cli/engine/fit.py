@@ -14,13 +14,14 @@ from torch import nn
 from indigo_cli.core import console
 from indigo_cli.core.settings import Count, NonNegativeFloat, NonNegativeInt, PositiveFloat, Rate
 from indigo_cli.data.corpus import Corpus
+from indigo_cli.data.files import sha256_file
 from indigo_cli.data.orders_file import read_order_rows
 from indigo_cli.engine import checkpoint as checkpoints
 from indigo_cli.engine.assign import OrderConfig
 from indigo_cli.engine.optim import GuardedStep, make_optimizer
 from indigo_cli.engine.order_source import OrderedSplit
 from indigo_cli.engine.prepare import default_corpus_folder
-from indigo_cli.engine.run_folder import LOG_FILE, RECIPE_FILE, Log, RunFolder, vocabulary_digests
+from indigo_cli.engine.run_folder import FACTS_FILE, LOG_FILE, RECIPE_FILE, Log, RunFolder, vocabulary_digests
 from indigo_cli.engine.runtime import Runtime
 from indigo_cli.engine.signals import StopRequest, stop_requests
 from indigo_cli.engine.updates import LossParts, StepReport, updates
@@ -133,22 +134,25 @@ def train(
     corpus_folder = corpus_folder or default_corpus_folder(recipe)
     if not (corpus_folder / "manifest.json").exists():
         raise UsageError(
-            "there is no corpus folder here", where=str(corpus_folder), fix="run `indigo preprocess RECIPE` first, or give --corpus"
+            "there is no corpus folder here",
+            where=str(corpus_folder),
+            fix="run `indigo preprocess RECIPE` first, or give --corpus",
         )
     corpus = Corpus.open(corpus_folder)
     order_of = _orders_by_split(recipe, corpus, orders)
     run_path = output or default_run_folder(recipe)
-    _check_run_folder(run_path, recipe, resume=resume)
+    facts: dict[str, Any] = {
+        "corpus": str(corpus_folder.resolve()),
+        "corpus_digest": corpus.digest,
+        "task": recipe.data.task,
+        "orders": {name: _orders_fact(order) for name, order in order_of.items()},
+    }
+    _check_run_folder(run_path, recipe, facts, resume=resume)
     torch.manual_seed(recipe.seed)
     system = build_system(recipe, corpus.codecs, ordered_source=not corpus.codecs.source_is_bag).to(device)
     if init is not None:
         _load_init(system, init, corpus)
-    run = RunFolder.create(
-        run_path,
-        recipe_text=_recipe_text(recipe),
-        codecs=corpus.codecs,
-        facts={"corpus": str(corpus_folder.resolve()), "corpus_digest": corpus.digest, "task": recipe.data.task},
-    )
+    run = RunFolder.create(run_path, recipe_text=_recipe_text(recipe), codecs=corpus.codecs, facts=facts)
     return _Fit(recipe, corpus, order_of, system, run, device=device, runtime=runtime).run(resume=resume)
 
 
@@ -175,11 +179,11 @@ def _recipe_text(recipe: "Recipe") -> str:
     return dump_recipe(recipe)
 
 
-def _check_run_folder(path: Path, recipe: "Recipe", *, resume: bool) -> None:
-    """Refuse to write over a run, or to resume one under other settings."""
+def _check_run_folder(path: Path, recipe: "Recipe", facts: dict[str, Any], *, resume: bool) -> None:
+    """Refuse to write over a run, or to resume one under other settings or with other data."""
     recipe_file = path / RECIPE_FILE
     if not recipe_file.exists():
-        if path.exists() and any(path.iterdir()):
+        if path.exists() and not all(entry.name.endswith(".partial") for entry in path.iterdir()):
             raise UsageError("the folder is not empty and holds no run", where=str(path), fix="choose another -o")
         return
     if not resume:
@@ -192,6 +196,14 @@ def _check_run_folder(path: Path, recipe: "Recipe", *, resume: bool) -> None:
             where=str(recipe_file),
             fix="resume with the settings it has, or start another run with -o",
         )
+    before = RunFolder.open(path).facts if (path / FACTS_FILE).exists() else {}
+    for key in ("corpus_digest", "orders"):
+        if before.get(key, facts[key]) != facts[key]:
+            raise UsageError(
+                f"the run was started with another {key}: {before[key]} -> {facts[key]}",
+                where=str(path / FACTS_FILE),
+                fix="give the --corpus and --orders it had, or start another run with -o",
+            )
 
 
 def differing_keys(old: str, new: str) -> list[str]:
@@ -220,7 +232,7 @@ def _orders_by_split(recipe: "Recipe", corpus: Corpus, files: Sequence[Path]) ->
     if not files:
         if allowed is not None and recipe.order.name not in allowed:
             raise UsageError(
-                f"system {recipe.system!r} generates in order {' '.join(sorted(allowed))} only, not {recipe.order.name}",
+                f"system {recipe.system!r} knows the order {' '.join(sorted(allowed))} only, not {recipe.order.name}",
                 where="order.name",
                 fix='model.system = "indigo" learns any order',
             )
@@ -239,6 +251,12 @@ def _orders_by_split(recipe: "Recipe", corpus: Corpus, files: Sequence[Path]) ->
         if name not in found:
             console.note(f"split {name} has no orders file: it is validated in l2r")
     return {name: found.get(name, OrderConfig()) for name in names}
+
+
+def _orders_fact(order: OrderConfig) -> str:
+    """Return what tells whether a resumed run follows the same orders."""
+    from_file = order.name == "file" and Path(order.file).is_file()
+    return f"file {sha256_file(order.file)}" if from_file else order.name
 
 
 def _load_init(system: nn.Module, init: Path, corpus: Corpus) -> None:
@@ -319,9 +337,7 @@ class _Fit:
         if found.facts.get("vocabularies") != self.digests:
             raise CheckpointError("the vocabulary does not belong to this checkpoint", where=str(found.folder))
         self.system.load_state_dict(found.weights())
-        checkpoints.restore_training_state(
-            found.training(), self.optimizer, dict(self.system.named_parameters())
-        )
+        checkpoints.restore_training_state(found.training(), self.optimizer, dict(self.system.named_parameters()))
         facts = found.facts
         self.step = self.saved_step = facts["step"]
         self.epoch, self.skip = facts["epoch"], facts["skip"]
@@ -332,8 +348,11 @@ class _Fit:
     def _loop(self, log: Log, stop: StopRequest) -> None:
         config = self.config
         window, recent_ids = _Window(), dict[int, tuple[str, ...]]()
-        validated = self.step
+        validated = log.validated
         info = ""
+        if self.step and self.step % config.validate_every == 0 and validated != self.step:
+            self._validate(log, stop)  # the run was stopped before it had done so
+            validated = self.step
         with console.progress("train", total=config.max_steps or None, unit="steps", start=self.step) as bar:
             for report in self._reports():
                 self.step, self.epoch, self.skip = report.step, report.epoch, report.position + 1
@@ -431,11 +450,13 @@ class _Fit:
         if stop:
             return
         means = parts.means()
-        log.write({"step": self.step, "epoch": self.epoch, "split": "valid", **means, "cpu_minutes": self.cpu_minutes()})
-        console.detail(f"step {self.step}: validation loss {means['loss']:.4f}")
-        if means["loss"] < self.best_loss:
+        if means["loss"] <= self.best_loss:  # equal where a run that was killed right here does it again
             self.best_loss = means["loss"]
             self._save(("best",))
+        log.write(
+            {"step": self.step, "epoch": self.epoch, "split": "valid", **means, "cpu_minutes": self.cpu_minutes()}
+        )
+        console.detail(f"step {self.step}: validation loss {means['loss']:.4f}")
 
     def _save(self, names: Sequence[str] = ()) -> None:
         """Save this step unless it stands already, and give it more names."""

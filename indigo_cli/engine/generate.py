@@ -122,8 +122,7 @@ class Generator:
             yield batch
 
     def _search(self, sources: Sequence[Sequence[int]]) -> list[list[Hypothesis]]:
-        source = collate_source(sources)
-        source = replace(source, values=source.values.to(self.device), mask=source.mask.to(self.device))
+        source = collate_source(sources).to(self.device)
         limits = [min(self.config.max_length, math.ceil(self.config.max_length_ratio * len(ids))) for ids in sources]
         with self.runtime.autocast(self.device):
             return beam_search(

@@ -19,8 +19,8 @@ PATIENCE_SECONDS = 0.01
 def line_blocks(path: Path | str) -> Iterator[list[str]]:
     """Yield the lines of a file or of standard input (`-`).
 
-    A writer that waits for its answer before it sends the next line gets it: a pipe or terminal is read by a thread, and
-    a block ends as soon as nothing more has arrived.
+    A writer that waits for its answer before it sends the next line gets it: a pipe or terminal is read by a thread,
+    and a block ends as soon as nothing more has arrived.
     """
     if str(path) != STANDARD_STREAM or stat.S_ISREG(_stdin_mode()):
         lines = read_lines(path)

@@ -1,5 +1,7 @@
 """Adam, its warm-up schedule, and the step that a non-finite gradient cannot get through."""
 
+import math
+
 import torch
 from torch import Tensor, nn
 
@@ -10,7 +12,7 @@ def learning_rate(step: int, *, peak: float, warmup_steps: int) -> float:
     Source: the shape of Vaswani et al. 2017, section 5.3, scaled so that its highest value is `peak`.
     """
     warmup = max(warmup_steps, 1)
-    return peak * min(step / warmup, (warmup / step) ** 0.5)
+    return peak * min(step / warmup, math.sqrt(warmup / step))
 
 
 def make_optimizer(system: nn.Module) -> torch.optim.Adam:

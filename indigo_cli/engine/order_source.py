@@ -10,9 +10,7 @@ from indigo_cli.data.batching import batch_stream, epoch_batches
 from indigo_cli.data.collate import collate
 from indigo_cli.data.corpus import Corpus
 from indigo_cli.engine.assign import FlatOrders, OrderConfig, orders_for_split
-
-REDRAWN = frozenset({"rnd"})
-"""Orders that differ from epoch to epoch."""
+from indigo_cli.orders import ORDERS
 
 
 class OrderedSplit:
@@ -29,6 +27,7 @@ class OrderedSplit:
     def __init__(self, corpus: Corpus, name: str, order: OrderConfig, *, seed: int, batch_tokens: int) -> None:
         self.name = name
         self.order = order
+        self.redrawn = order.name in ORDERS and ORDERS[order.name].redrawn
         self._corpus, self._split = corpus, corpus.split(name)
         self._seed, self._batch_tokens = seed, batch_tokens
         self._lengths = np.asarray(self._split.target.lengths), np.asarray(self._split.source.lengths)
@@ -40,7 +39,7 @@ class OrderedSplit:
 
     def orders(self, epoch: int) -> FlatOrders:
         """Return the orders of an epoch, computing them only when they change."""
-        epoch = epoch if self.order.name in REDRAWN else 0
+        epoch = epoch if self.redrawn else 0
         if self._orders is None or epoch != self._epoch:
             self._orders = orders_for_split(self._corpus, self.name, self.order, seed=self._seed, epoch=epoch)
             self._epoch = epoch
@@ -53,7 +52,7 @@ class OrderedSplit:
             [f"{self.name}:{line}" for line in self._split.lines[items].tolist()],
             [self._split.source[i] for i in items],
             [self._split.target[i] for i in items],
-            [[flat[offsets[i] : offsets[i + 1]]] for i in items],
+            [[flat[offsets[i] : offsets[i + 1]].astype(np.int64)] for i in items],
         )
 
     def stream(self, *, epoch: int, skip: int, max_epochs: int = 0) -> Iterator[tuple[int, int, Batch]]:

@@ -29,10 +29,13 @@ class RunFolder:
 
     @classmethod
     def create(cls, path: Path, *, recipe_text: str, codecs: Codecs, facts: dict[str, Any]) -> "RunFolder":
-        """Write everything that decoding needs besides weights; `run.json` last, so that it marks a whole folder."""
+        """Write everything that decoding needs besides weights.
+
+        The recipe comes first: it marks a run that can be resumed; `run.json` comes last: it marks a whole folder.
+        """
         path.mkdir(parents=True, exist_ok=True)
-        codecs.save(path / ASSETS)
         atomic_write_text(path / RECIPE_FILE, recipe_text)
+        codecs.save(path / ASSETS)
         facts = {"format": FORMAT, "version": VERSION, **facts}
         atomic_write_text(path / FACTS_FILE, json.dumps(facts, indent=1, ensure_ascii=False) + "\n")
         return cls(path, facts)
@@ -47,6 +50,8 @@ class RunFolder:
         where = path / FACTS_FILE
         try:
             facts = json.loads(where.read_text("utf-8"))
+            if not isinstance(facts, dict):
+                raise ValueError("not a JSON object")
         except FileNotFoundError as error:
             raise UsageError(
                 "this is not a run folder", where=str(path), fix="give a folder that `indigo train` wrote"
@@ -85,9 +90,12 @@ class Log:
     Args:
         path: The file; it is made if it is not there.
         last_step: Rows of later steps are cut off first, as a half-written last line is (a resumed run).
+
+    `validated` is the step of the last validation that stands in it when it is opened, 0 if none.
     """
 
     def __init__(self, path: Path, *, last_step: int) -> None:
+        self.validated = 0
         kept = []
         if path.exists():
             for line in path.read_bytes().split(b"\n"):
@@ -97,6 +105,7 @@ class Log:
                     continue
                 if row.get("step", 0) <= last_step:
                     kept.append(line)
+                    self.validated = row["step"] if row.get("split") == "valid" else self.validated
         atomic_write_text(path, "".join(f"{line.decode('utf-8')}\n" for line in kept))
         self._stream = open(path, "a", encoding="utf-8", newline="\n")
 

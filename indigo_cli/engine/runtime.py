@@ -42,7 +42,9 @@ class Runtime:
             raise UsageError(f"unknown device {name!r}", where="--device", fix="auto, cpu, cuda or cuda:N") from error
         if device.type not in ("cpu", "cuda"):
             raise UsageError(f"device {name!r} is not supported", where="--device", fix="auto, cpu, cuda or cuda:N")
-        if device.type == "cuda" and (not torch.cuda.is_available() or (device.index or 0) >= torch.cuda.device_count()):
+        if device.type == "cuda" and (
+            not torch.cuda.is_available() or (device.index or 0) >= torch.cuda.device_count()
+        ):
             raise UsageError(f"there is no device {name!r} here", where="--device", fix="--device cpu")
         return device
 

@@ -81,8 +81,8 @@ def updates(
 ) -> Iterator[StepReport]:
     """Yield one report an update.
 
-    The gradient is the sum over all micro-batches of the update, divided once by the number of predictions: accumulating
-    is exact, whatever the sizes of the micro-batches.
+    The gradient is the sum over all micro-batches of the update, divided once by the number of predictions: so
+    accumulating is exact, whatever the sizes of the micro-batches.
     """
     stream = iter(batches)
     step = start_step
@@ -92,7 +92,7 @@ def updates(
         for _, _, batch in group:
             with autocast:
                 losses: Losses = system(batch, smoothing)
-            losses.objective.backward()  # type: ignore[no-untyped-call]
+            losses.objective.backward()
             parts.add(losses)
         rate = learning_rate(step, peak=peak_rate, warmup_steps=warmup_steps)
         norm = guarded_step(step, weight=parts.weight, rate=rate)

@@ -20,7 +20,15 @@ from indigo_cli.nn.attention import Scale
 from indigo_cli.nn.blocks import Decoder, DecoderState, Encoder, initialise
 from indigo_cli.nn.embedding import Embeddings
 from indigo_cli.nn.losses import word_loss
-from indigo_cli.nn.positions.ternary import FIRST_ROW, LEFT_END, RIGHT_END, left_matrix, neighbours, row_positions, standing
+from indigo_cli.nn.positions.ternary import (
+    FIRST_ROW,
+    LEFT_END,
+    RIGHT_END,
+    left_matrix,
+    neighbours,
+    row_positions,
+    standing,
+)
 
 
 @dataclass(frozen=True)
@@ -34,7 +42,7 @@ class IndigoConfig:
             sqrt of a head's width, as in other Transformers.
         relation_table: A of Eq. 7: `slices` = R^(3 x model_dim), each head its own slice, no bias, as printed;
             `shared` = one R^(3 x head_dim) with bias for all heads of a layer, as in the authors' code.
-        pointer_query: `scaled` = (h E + sqrt(model_dim) W[y]) sqrt(1/2), the authors' code; `plain` = h E + W[y], Eq. 9.
+        pointer_query: `scaled` = (h E + sqrt(model_dim) W[y]) sqrt(1/2), the authors' code; `plain` = Eq. 9.
         pointer_scale: `model` = pointer logits divided by sqrt(model_dim), the authors' code; `none` = Eq. 9.
         eod_position: Train a position for `<eod>` too (the slot left of `</s>`), as the authors' code; the paper: no.
     """
@@ -103,7 +111,7 @@ class IndigoState:
 
 
 class Indigo(nn.Module):
-    """Encoder-decoder with relative positions only: relations among standing tokens never change, so states are kept."""
+    """Encoder-decoder that knows order by relations only. Those among standing tokens never change: states are kept."""
 
     def __init__(
         self,
@@ -174,7 +182,10 @@ class Indigo(nn.Module):
         position_nll = self._position_nll(query, left_keys, right_keys, words_NT, z_NR, lengths_N)
         position = (position_nll.sum(dim=1) * weights_N).sum()
         num_positions = batch.num_predictions if self.eod_position else batch.num_tokens
-        parts = {"word": (nll @ word_weight, float(batch.num_predictions)), "position": (position.detach(), float(num_positions))}
+        parts = {
+            "word": (nll @ word_weight, float(batch.num_predictions)),
+            "position": (position.detach(), float(num_positions)),
+        }
         return Losses(objective + position, parts, float(batch.num_predictions))
 
     def _position_nll(
@@ -207,7 +218,8 @@ class Indigo(nn.Module):
 
     def _pointer_query(self, query: Tensor, word: Tensor) -> Tensor:
         """Mix h E with the embedding of the chosen word (Eq. 9), and scale."""
-        return (query + self.embeddings.target(word) * self.word_scale) * (self.query_scale * self.pointer_scale)
+        embedded: Tensor = self.embeddings.target(word)
+        return (query + embedded * self.word_scale) * (self.query_scale * self.pointer_scale)
 
     def _encode(self, source: Source) -> Tensor:
         embedded = self.embeddings.embed_source(source, sinusoidal=self.sinusoidal_source)
@@ -229,14 +241,9 @@ class Indigo(nn.Module):
     ) -> IndigoState:
         hidden, record = self.decoder.extend(self.embeddings.embed_target(words_Pn), state, left_PnR=left_PnR)
         model_dim = hidden.shape[2]
-        if hidden.shape[1] == 1:
-            query, word, keys = self.heads(hidden[:, 0]).split([model_dim, model_dim, 2 * model_dim], dim=-1)
-            record[0] = keys
-        else:
-            query, word, keys = (part[:, -1] if i < 2 else part for i, part in enumerate(
-                self.heads(hidden).split([model_dim, model_dim, 2 * model_dim], dim=-1)))
-            record[:] = keys.transpose(0, 1)
-        return IndigoState(state, query, word, rank_PR, right_PR)
+        query, word, keys = self.heads(hidden).split([model_dim, model_dim, 2 * model_dim], dim=-1)
+        record[:] = keys.transpose(0, 1)
+        return IndigoState(state, query[:, -1], word[:, -1], rank_PR, right_PR)
 
     def words(self, state: IndigoState) -> WordScores:
         """See `SerialDecoder` (Eq. 8)."""
@@ -246,18 +253,17 @@ class Indigo(nn.Module):
 
     def slots(self, state: IndigoState, parent_SC: Tensor, word_SC: Tensor) -> Tensor:
         """See `SerialDecoder`; the two keys of a slot are added before anything ranks them (Eqs. 9 and 11)."""
-        place, moved = places(parent_SC, len(state.query_PD))
-        query, right_neighbour = state.query_PD, state.right_PR
-        model_dim = query.shape[1]
-        keys = state.decoder.cache.rows()[:, :, -2 * model_dim :]
-        if moved:
-            query, right_neighbour, keys = query[place], right_neighbour[place], keys.index_select(1, place)
-        query = self._pointer_query(query, word_SC.flatten())[:, :, None]
-        to_left = torch.bmm(keys[:, :, :model_dim].transpose(0, 1), query)[:, :, 0].float()
-        to_right = torch.bmm(keys[:, :, model_dim:].transpose(0, 1), query)[:, :, 0].float()
+        place, _ = places(parent_SC, len(state.query_PD))
+        model_dim = state.query_PD.shape[1]
+        query = self._pointer_query(state.query_PD[place], word_SC.flatten()).unflatten(0, parent_SC.shape)
+        keys = state.decoder.cache.rows()[:, :, -2 * model_dim :].transpose(0, 1)
+        to_left = _parent_products(keys[:, :, :model_dim], query, parent_SC).float()
+        to_right = _parent_products(keys[:, :, model_dim:], query, parent_SC).float()
+        right_neighbour = state.right_PR[place]
         slots = torch.logaddexp(to_right, to_left.gather(1, right_neighbour))
         slots = torch.cat((slots[:, :RIGHT_END], slots[:, FIRST_ROW:]), dim=1)  # there is none right of `</s>`
-        return slots.log_softmax(dim=1).unflatten(0, parent_SC.shape)
+        log_probs: Tensor = slots.log_softmax(dim=1).unflatten(0, parent_SC.shape)
+        return log_probs
 
     def advance(self, state: IndigoState, parent_SB: Tensor, word_SB: Tensor, anchor_SB: Tensor) -> IndigoState:
         """See `SerialDecoder`: Eqs. 5 and 6 without a matrix, since only the new row of R is ever needed."""
@@ -283,6 +289,23 @@ class Indigo(nn.Module):
         return IndigoState(
             decoder, state.query_PD[place], state.word_PD[place], state.rank_PR[place], state.right_PR[place]
         )
+
+
+def _parent_products(keys_PRD: Tensor, query_SCD: Tensor, parent_SC: Tensor) -> Tensor:
+    """Return (S * C, R) products of each candidate's query with the keys of its parent.
+
+    All hypotheses of a sentence are multiplied with all its candidates, and one product in B is kept: that reads the
+    keys where they lie, which costs less than copying those of each parent.
+    """
+    sentences, candidates, model_dim = query_SCD.shape
+    beam = len(keys_PRD) // sentences
+    queries = query_SCD[:, None].expand(sentences, beam, candidates, model_dim).reshape(-1, candidates, model_dim)
+    products = torch.bmm(keys_PRD, queries.transpose(1, 2)).unflatten(0, (sentences, beam))  # (S, B, R, C)
+    if beam == 1:
+        return products[:, 0].transpose(1, 2).flatten(0, 1)
+    sentence = torch.arange(sentences, device=parent_SC.device)[:, None]
+    candidate = torch.arange(candidates, device=parent_SC.device)[None]
+    return products[sentence, parent_SC, :, candidate].flatten(0, 1)
 
 
 def gold_with_eod(words_NT: Tensor, lengths_N: Tensor) -> tuple[Tensor, Tensor]:

@@ -19,7 +19,6 @@ from indigo_cli.nn.embedding import Embeddings
 from indigo_cli.nn.losses import word_loss
 
 
-
 @dataclass(frozen=True)
 class TransformerConfig:
     """The `[model]` section with `system = "transformer"`.
@@ -62,7 +61,9 @@ def build(config: TransformerConfig, *, source_size: int, target_size: int, orde
         decoder_layers=config.decoder_layers,
         dropout=config.dropout,
         share_embeddings=config.share_embeddings,
-        sinusoidal_source=ordered_source if config.source_positions == "auto" else config.source_positions == "sinusoidal",
+        sinusoidal_source=ordered_source
+        if config.source_positions == "auto"
+        else config.source_positions == "sinusoidal",
     )
 
 
@@ -106,11 +107,17 @@ class Transformer(nn.Module):
         first = target.new_full((len(target), 1), BOS)
         rows = torch.cat((first, target), dim=1)
         hidden = self.decoder(
-            self.embeddings.embed_target(rows, torch.arange(rows.shape[1], device=rows.device)), memory, batch.source.mask
+            self.embeddings.embed_target(rows, torch.arange(rows.shape[1], device=rows.device)),
+            memory,
+            batch.source.mask,
         )
         gold, index = gold_words(target, lengths, batch.num_predictions)
         objective, nll = word_loss(
-            hidden.flatten(0, 1)[index], self.embeddings.words, gold, hidden.new_ones(len(gold), dtype=torch.float32), smoothing=smoothing
+            hidden.flatten(0, 1)[index],
+            self.embeddings.words,
+            gold,
+            hidden.new_ones(len(gold), dtype=torch.float32),
+            smoothing=smoothing,
         )
         return Losses(objective, {"word": (nll.sum(), batch.num_predictions)}, batch.num_predictions)
 
@@ -140,7 +147,9 @@ class Transformer(nn.Module):
         """Always the last slot."""
         return None
 
-    def advance(self, state: TransformerState, parent_SB: Tensor, word_SB: Tensor, anchor_SB: Tensor) -> TransformerState:
+    def advance(
+        self, state: TransformerState, parent_SB: Tensor, word_SB: Tensor, anchor_SB: Tensor
+    ) -> TransformerState:
         """See `SerialDecoder`."""
         place, moved = places(parent_SB, len(state.hidden_PD))
         if moved:

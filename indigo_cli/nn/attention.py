@@ -16,7 +16,8 @@ RelationTable = Literal["none", "slices", "shared"]
 
 def split_heads(x_NQD: Tensor, num_heads: int) -> Tensor:
     """(N, Q, D) -> (N, H, Q, d)."""
-    return x_NQD.unflatten(-1, (num_heads, -1)).transpose(1, 2)
+    heads: Tensor = x_NQD.unflatten(-1, (num_heads, -1))
+    return heads.transpose(1, 2)
 
 
 def merge_heads(x_NHQd: Tensor) -> Tensor:
@@ -71,7 +72,9 @@ class SelfAttention(nn.Module):
         weight = torch.cat((self.qkv.weight, columns))
         if self.relation_bias is None:
             return weight, None
-        offsets = torch.stack((self.relation_bias[2] - self.relation_bias[0], self.relation_bias[1] - self.relation_bias[0]))
+        offsets = torch.stack(
+            (self.relation_bias[2] - self.relation_bias[0], self.relation_bias[1] - self.relation_bias[0])
+        )
         bias = torch.cat((weight.new_zeros(3 * model_dim), offsets.repeat_interleave(self.num_heads) * self.scale))
         return weight, bias
 
@@ -80,11 +83,14 @@ class SelfAttention(nn.Module):
         model_dim = self.qkv.in_features
         joint = functional.linear(x_NQD, *projection)
         if not self.has_relations:
-            return joint.split(model_dim, dim=-1)
+            query, key, value = joint.split(model_dim, dim=-1)
+            return query, key, value
         query, key, value, left, self_ = joint.split([model_dim] * 3 + [self.num_heads] * 2, dim=-1)
         return query, key, value, left.transpose(1, 2), self_.transpose(1, 2)
 
-    def forward(self, x_NRD: Tensor, *, mask: Tensor | None, causal: bool = False, left: Tensor | None = None) -> Tensor:
+    def forward(
+        self, x_NRD: Tensor, *, mask: Tensor | None, causal: bool = False, left: Tensor | None = None
+    ) -> Tensor:
         """Attend over a whole sequence.
 
         Args:
@@ -110,7 +116,8 @@ class SelfAttention(nn.Module):
             is_causal=causal,
             scale=self.scale,
         )
-        return self.out(merge_heads(mixed))
+        attended: Tensor = self.out(merge_heads(mixed))
+        return attended
 
 
 class CrossAttention(nn.Module):
@@ -129,7 +136,9 @@ class CrossAttention(nn.Module):
         return split_heads(key, self.num_heads), split_heads(value, self.num_heads)
 
     def forward(self, x_SQD: Tensor, memory: tuple[Tensor, Tensor], mask: Tensor) -> Tensor:
-        """Attend to the source; `mask` is (S, 1, 1, X) bool, True = real. Hypotheses of a source are queries of its row."""
+        """Attend to the source; `mask` is (S, 1, 1, X) bool, True = real. A source's hypotheses are its queries."""
         key, value = memory
         query = split_heads(self.query(x_SQD), self.num_heads)
-        return self.out(merge_heads(functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)))
+        mixed = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+        attended: Tensor = self.out(merge_heads(mixed))
+        return attended

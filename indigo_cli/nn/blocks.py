@@ -4,6 +4,7 @@ Shape letters: S sentences, X source length, N sequences, R rows (tokens), P pla
 sentence, H heads, D model width, d = D / H, L layers.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import torch
@@ -24,7 +25,8 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(..., D) -> (..., D)."""
-        return self.outer(functional.relu(self.inner(x)))
+        y: Tensor = self.outer(functional.relu(self.inner(x)))
+        return y
 
 
 class EncoderLayer(nn.Module):
@@ -43,7 +45,8 @@ class EncoderLayer(nn.Module):
     def forward(self, x_SXD: Tensor, mask: Tensor, left: Tensor | None) -> Tensor:
         """See `SelfAttention.forward` for `mask` and `left`."""
         x_SXD = x_SXD + self.dropout(self.attention(self.attention_norm(x_SXD), mask=mask, left=left))
-        return x_SXD + self.dropout(self.ff(self.ff_norm(x_SXD)))
+        changed: Tensor = x_SXD + self.dropout(self.ff(self.ff_norm(x_SXD)))
+        return changed
 
 
 class Encoder(nn.Module):
@@ -77,7 +80,8 @@ class Encoder(nn.Module):
             left = torch.ones(length, length, dtype=x_SXD.dtype, device=x_SXD.device).tril_(-1)
         for layer in self.layers:
             x_SXD = layer(x_SXD, mask, left)
-        return self.norm(x_SXD)
+        encoded: Tensor = self.norm(x_SXD)
+        return encoded
 
 
 class DecoderLayer(nn.Module):
@@ -107,7 +111,8 @@ class DecoderLayer(nn.Module):
         attended = self.attention(self.attention_norm(x_NRD), mask=mask, causal=mask is None, left=left)
         x_NRD = x_NRD + self.dropout(attended)
         x_NRD = x_NRD + self.dropout(self.cross(self.cross_norm(x_NRD), memory, memory_mask))
-        return x_NRD + self.dropout(self.ff(self.ff_norm(x_NRD)))
+        changed: Tensor = x_NRD + self.dropout(self.ff(self.ff_norm(x_NRD)))
+        return changed
 
 
 @dataclass
@@ -130,7 +135,9 @@ class DecoderState:
 
     def keep(self, sentence_index: Tensor, place_index: Tensor) -> "DecoderState":
         """Drop the other sentences and places."""
-        memory = [(key.index_select(0, sentence_index), value.index_select(0, sentence_index)) for key, value in self.memory]
+        memory = [
+            (key.index_select(0, sentence_index), value.index_select(0, sentence_index)) for key, value in self.memory
+        ]
         self.cache.reorder(place_index)
         return replace(
             self,
@@ -177,22 +184,26 @@ class Decoder(nn.Module):
         if self.has_relations:
             rows = x_NRD.shape[1]
             mask = torch.full((rows, rows), -torch.inf, dtype=x_NRD.dtype, device=x_NRD.device).triu_(1)
-        folded = memory_SXD.shape[0], x_NRD.shape[0] // memory_SXD.shape[0]
-        memory_mask = memory_mask_SX[:, None, None, :]
+        orders = x_NRD.shape[0] // memory_SXD.shape[0]
+        memory_mask = repeat_rows(memory_mask_SX, orders)[:, None, None, :]
+        for layer in self._typed_layers():
+            key, value = layer.cross.memory(memory_SXD)
+            x_NRD = layer(x_NRD, (repeat_rows(key, orders), repeat_rows(value, orders)), memory_mask, mask, left)
+        decoded: Tensor = self.norm(x_NRD)
+        return decoded
+
+    def _typed_layers(self) -> Iterator[DecoderLayer]:
         for layer in self.layers:
-            memory = layer.cross.memory(memory_SXD)
-            if folded[1] > 1:
-                memory = tuple(part.repeat_interleave(folded[1], dim=0) for part in memory)
-            x_NRD = layer(x_NRD, memory, memory_mask if folded[1] == 1 else memory_mask.repeat_interleave(folded[1], dim=0), mask, left)
-        return self.norm(x_NRD)
+            assert isinstance(layer, DecoderLayer)
+            yield layer
 
     def start(self, memory_SXD: Tensor, memory_mask_SX: Tensor, *, extra: int = 0) -> DecoderState:
         """Prepare cached decoding with one hypothesis a sentence; records get `extra` more floats."""
         width = 2 * len(self.layers) * memory_SXD.shape[2] + extra
         return DecoderState(
-            memory=[layer.cross.memory(memory_SXD) for layer in self.layers],
+            memory=[layer.cross.memory(memory_SXD) for layer in self._typed_layers()],
             memory_mask=memory_mask_SX[:, None, None, :],
-            projections=[layer.attention.projection() for layer in self.layers],
+            projections=[layer.attention.projection() for layer in self._typed_layers()],
             cache=RowCache(width, memory_SXD.shape[0], like=memory_SXD),
             sentences=memory_SXD.shape[0],
         )
@@ -212,15 +223,19 @@ class Decoder(nn.Module):
         rows = len(rows_RPW)
         causal = None
         if count > 1:
-            causal = torch.full((count, rows), -torch.inf, dtype=x_PnD.dtype, device=x_PnD.device).triu_(rows - count + 1)
-        for index, layer in enumerate(self.layers):
+            causal = torch.full((count, rows), -torch.inf, dtype=x_PnD.dtype, device=x_PnD.device).triu_(
+                rows - count + 1
+            )
+        for index, layer in enumerate(self._typed_layers()):
             attention = layer.attention
             query, key, value, *relation = attention.project(layer.attention_norm(x_PnD), state.projections[index])
             at = 2 * index * model_dim
             record[:, :, at : at + model_dim] = key.transpose(0, 1)
             record[:, :, at + model_dim : at + 2 * model_dim] = value.transpose(0, 1)
             keys = split_heads(rows_RPW[:, :, at : at + model_dim].transpose(0, 1), attention.num_heads)
-            values = split_heads(rows_RPW[:, :, at + model_dim : at + 2 * model_dim].transpose(0, 1), attention.num_heads)
+            values = split_heads(
+                rows_RPW[:, :, at + model_dim : at + 2 * model_dim].transpose(0, 1), attention.num_heads
+            )
             bias = causal
             if relation:
                 assert left_PnR is not None
@@ -238,6 +253,11 @@ class Decoder(nn.Module):
             x_PnD = x_PnD + crossed.reshape(places, count, model_dim)
             x_PnD = x_PnD + layer.ff(layer.ff_norm(x_PnD))
         return self.norm(x_PnD), record[:, :, 2 * len(self.layers) * model_dim :]
+
+
+def repeat_rows(x: Tensor, times: int) -> Tensor:
+    """Repeat each entry of the first dimension, without a copy where it is once."""
+    return x if times == 1 else x.repeat_interleave(times, dim=0)
 
 
 def initialise(system: nn.Module) -> None:

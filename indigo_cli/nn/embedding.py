@@ -28,22 +28,22 @@ class Embeddings(nn.Module):
         self.target = nn.Embedding(target_size, model_dim)
         self.source = None if shared else nn.Embedding(source_size, model_dim)
         self.scale = math.sqrt(model_dim)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = dropout
 
     def embed_source(self, source: Source, *, sinusoidal: bool) -> Tensor:
         """Return (S, X, D), with absolute positions added if asked."""
         table = self.target if self.source is None else self.source
-        x = table(source.values) * self.scale
+        x: Tensor = table(source.values) * self.scale
         if sinusoidal:
             x = x + sinusoid(torch.arange(x.shape[1], device=x.device), x.shape[2])
-        return self.dropout(x)
+        return functional.dropout(x, self.dropout, self.training)
 
     def embed_target(self, ids: Tensor, position: Tensor | None = None) -> Tensor:
         """Return (..., D) for ids (...); `position` broadcasts to their shape."""
-        x = self.target(ids) * self.scale
+        x: Tensor = self.target(ids) * self.scale
         if position is not None:
             x = x + sinusoid(position, x.shape[-1])
-        return self.dropout(x)
+        return functional.dropout(x, self.dropout, self.training)
 
     @property
     def words(self) -> Tensor:

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import FunctionCtx, once_differentiable
+from torch.autograd.function import once_differentiable
 
 CHUNK_ELEMENTS = {"cpu": 1 << 22, "cuda": 1 << 27}
 """Logits held at a time: large enough for the kernels, small enough for the memory."""
@@ -46,7 +46,9 @@ class _WordLoss(torch.autograd.Function):
             grad_hidden[part] = grad @ words_VD
             grad_words.addmm_(grad.T.float(), hidden.float())
         if smoothing:  # the uniform part of the targets is of rank one
-            grad_hidden.addcmul_(weight_N[:, None].to(hidden_ND.dtype), mean_word_D.to(hidden_ND.dtype)[None], value=-smoothing)
+            grad_hidden.addcmul_(
+                weight_N[:, None].to(hidden_ND.dtype), mean_word_D.to(hidden_ND.dtype)[None], value=-smoothing
+            )
             grad_words.sub_((weight_N @ hidden_ND.float()) * (smoothing / num_words))
         ctx.save_for_backward(grad_hidden, grad_words.to(words_VD.dtype))
         objective = ((1.0 - smoothing) * nll_N + smoothing * smooth_N) @ weight_N
@@ -54,7 +56,7 @@ class _WordLoss(torch.autograd.Function):
         return objective, nll_N
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, grad_objective: Tensor, _: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
         grad_hidden, grad_words = ctx.saved_tensors
         return grad_hidden * grad_objective, grad_words * grad_objective, None, None, None
@@ -78,13 +80,15 @@ def word_loss(
         if torch.is_autocast_enabled(hidden_ND.device.type):
             words_VD = words_VD.to(hidden_ND.dtype)
         with torch.autocast(hidden_ND.device.type, enabled=False):
-            objective, nll = _WordLoss.apply(hidden_ND, words_VD, gold_N, weight_N, smoothing)
+            objective, nll = _WordLoss.apply(  # type: ignore[no-untyped-call]
+                hidden_ND, words_VD, gold_N, weight_N, smoothing
+            )
         return objective, nll
     chunk = _chunk_rows(hidden_ND, words_VD.shape[0])
     parts = []
-    for start in range(0, hidden_ND.shape[0], chunk):
-        logits = (hidden_ND[start : start + chunk] @ words_VD.T).float()
-        gold = gold_N[start : start + chunk, None]
-        parts.append(torch.stack((logits.logsumexp(1) - logits.gather(1, gold)[:, 0], logits.logsumexp(1) - logits.mean(1))))
-    nll, smooth = torch.cat(parts, dim=1) if parts else hidden_ND.new_zeros(2, 0)
+    for hidden, gold in zip(hidden_ND.split(chunk), gold_N.split(chunk), strict=True):
+        logits = (hidden @ words_VD.T).float()
+        log_z = logits.logsumexp(1)
+        parts.append(torch.stack((log_z - logits.gather(1, gold[:, None])[:, 0], log_z - logits.mean(1))))
+    nll, smooth = torch.cat(parts, dim=1)
     return ((1.0 - smoothing) * nll + smoothing * smooth) @ weight_N, nll

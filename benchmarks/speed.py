@@ -1,0 +1,146 @@
+"""Training step and cached decoding of InDIGO against the transformer of the same code and sizes (bars of issue 2).
+
+python benchmarks/speed.py [train] [decode] [small] [large]
+"""
+
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from measure import interleaved, ratio, show
+
+from indigo_cli.core.vocab import NUM_SPECIALS
+from indigo_cli.data.collate import collate, collate_source
+from indigo_cli.engine.optim import GuardedStep, make_optimizer
+from indigo_cli.models import MODELS
+
+VOCABULARY = 6000
+SYSTEMS = ("transformer", "indigo")
+
+
+@dataclass(frozen=True)
+class Size:
+    """One configuration and its bars."""
+
+    name: str
+    model_dim: int
+    layers: int
+    heads: int
+    sentences: int
+    bar_train: float
+    bar_greedy: float
+    bar_beam: float
+
+
+SIZES = {
+    "small": Size("d=256, 3+3", 256, 3, 4, 48, 1.12, 1.20, 1.15),
+    "large": Size("d=512, 6+6", 512, 6, 8, 32, 1.10, 1.12, 1.08),
+}
+
+
+def build(system: str, size: Size) -> Any:
+    """Build a system with random weights."""
+    torch.manual_seed(0)
+    entry = MODELS[system]
+    config = entry.config(
+        model_dim=size.model_dim,
+        ff_dim=4 * size.model_dim,
+        num_heads=size.heads,
+        encoder_layers=size.layers,
+        decoder_layers=size.layers,
+        dropout=0.1,
+    )
+    return entry.build(config, source_size=VOCABULARY, target_size=VOCABULARY, ordered_source=True)
+
+
+def training(size: Size) -> None:
+    """One update on about 2,000 target tokens of 10 to 30 words: forward, backward, clipping, Adam."""
+    rng = np.random.default_rng(0)
+    lengths = rng.integers(10, 31, 100)
+    rows = [rng.integers(NUM_SPECIALS, VOCABULARY, n) for n in lengths]
+    sources = [rng.integers(NUM_SPECIALS, VOCABULARY, n) for n in lengths]
+    batch = collate([str(i) for i in range(len(rows))], sources, rows, [[np.arange(n)] for n in lengths])
+    steps = {}
+    for name in SYSTEMS:
+        system = build(name, size)
+        guard = GuardedStep(make_optimizer(system), clip_norm=1.0)
+
+        def step(system: Any = system, guard: GuardedStep = guard) -> None:
+            losses = system(batch, 0.1)
+            losses.objective.backward()
+            guard(1, weight=losses.weight, rate=1e-4)
+
+        steps[name] = step
+    seconds = interleaved(steps)
+    show(f"training step, {size.name}: InDIGO / transformer", ratio(seconds, "indigo", "transformer"), size.bar_train)
+    rate = int(lengths.sum()) / float(np.median(seconds["transformer"]))
+    print(f"  transformer: {rate:,.0f} target tokens per CPU second")
+
+
+def decoding(size: Size, beam: int, steps: int = 20) -> None:
+    """`steps` forced steps from the cache, bookkeeping of words, slots and parents included."""
+    rng = np.random.default_rng(0)
+    source = collate_source([rng.integers(NUM_SPECIALS, VOCABULARY, 20) for _ in range(size.sentences)])
+    systems = {name: build(name, size).eval() for name in SYSTEMS}
+
+    def search(name: str) -> None:
+        ForcedLength(systems[name], source, beam_size=beam, steps=steps).run()
+
+    seconds = interleaved({name: (lambda name=name: search(name)) for name in SYSTEMS})
+    bar = size.bar_greedy if beam == 1 else size.bar_beam
+    title = f"decoding, {size.name}, beam {beam}, {size.sentences} sentences: InDIGO / transformer"
+    show(title, ratio(seconds, "indigo", "transformer"), bar)
+    rate = size.sentences * steps / float(np.median(seconds["transformer"]))
+    print(f"  transformer: {rate:,.0f} tokens per CPU second")
+
+
+def ForcedLength(system: Any, source: Any, *, beam_size: int, steps: int) -> Any:
+    """Return a search in which `<eod>` never wins, so that untrained models take the same number of steps."""
+    from indigo_cli.decoding.beam import _Search
+
+    class NoEnd:
+        """The system with the score of `<eod>` pushed down."""
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(system, name)
+
+        def words(self, state: Any) -> Any:
+            scores = system.words(state)
+            scores.logits[..., 0] = -1e4
+            return scores
+
+    num = len(source.values)
+    with torch.inference_mode():
+        return _Inference(
+            _Search(NoEnd(), source, beam_size=beam_size, length_penalty=1.0, max_lengths=[steps] * num)
+        )
+
+
+class _Inference:
+    """Runs a search in inference mode."""
+
+    def __init__(self, search: Any) -> None:
+        self.search = search
+
+    @torch.inference_mode()
+    def run(self) -> Any:
+        return self.search.run()
+
+
+def main() -> None:
+    """Run what the command line names, or everything."""
+    wanted = set(sys.argv[1:]) or {"train", "decode", *SIZES}
+    for name in SIZES:
+        if name not in wanted:
+            continue
+        if "train" in wanted:
+            training(SIZES[name])
+        if "decode" in wanted:
+            for beam in (1, 5, 10):
+                decoding(SIZES[name], beam)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,363 @@
+"""What every system promises to training and to search, for every entry of MODELS."""
+
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from indigo_cli.core.order import order_to_slots, slots_to_anchors, slots_to_order
+from indigo_cli.core.trace import Hypothesis
+from indigo_cli.core.vocab import EOD, FIRST_WORD, NUM_SPECIALS, PAD, UNK
+from indigo_cli.data.batch import Plan
+from indigo_cli.data.collate import collate_source
+from indigo_cli.decoding.beam import beam_search
+from indigo_cli.models import MODELS
+from tests.models.tiny import (
+    A,
+    B,
+    C,
+    D,
+    E,
+    allowed_orders,
+    make_batch,
+    make_system,
+    play,
+    slot_log_probs,
+    word_log_probs,
+)
+from tests.tensors import assert_close
+
+every_system = pytest.mark.parametrize("system", MODELS)
+SOURCES = [[A, B, C], [], [E, D, D, A, B], [C]]
+TARGETS = [[B, A], [C], [], [D, E, D, A]]
+
+
+def orders_for(system: str, targets: Sequence[Sequence[int]], *, count: int = 1) -> list[list[tuple[int, ...]]]:
+    """Return `count` orders of each target, as different as they can be."""
+    chosen = []
+    for target in targets:
+        possible = list(allowed_orders(system, len(target)))
+        chosen.append([possible[(3 + 5 * k) % len(possible)] for k in range(count)])
+    return chosen
+
+
+def gradients(model: Any, objective: Tensor) -> dict[str, Tensor]:
+    parameters = dict(model.named_parameters())
+    found = torch.autograd.grad(objective, list(parameters.values()), allow_unused=True, materialize_grads=True)
+    return dict(zip(parameters, found, strict=True))
+
+
+def nll(model: Any, source: Sequence[int], target: Sequence[int], order: Sequence[int]) -> float:
+    """Return minus log p of a target in an order, by teacher forcing."""
+    with torch.no_grad():
+        parts = model(make_batch([source], [target], [[order]])).parts
+    return math.fsum(float(nats) for nats, _ in parts.values())
+
+
+def search(
+    model: Any, sources: Sequence[Sequence[int]], *, beam: int, limit: int, alpha: float = 1.0
+) -> list[list[Hypothesis]]:
+    limits = [limit] * len(sources)
+    return beam_search(model, collate_source(sources), beam_size=beam, length_penalty=alpha, max_lengths=limits)
+
+
+@every_system
+class TestLosses:
+    def test_parts_and_weight(self, system: str) -> None:
+        losses = make_system(system)(make_batch(SOURCES, TARGETS, orders_for(system, TARGETS)), 0.1)
+        tokens, sentences = 7, 4
+        assert losses.weight == losses.parts["word"][1] == tokens + sentences
+        assert losses.parts.get("position", (None, tokens))[1] == tokens
+        assert set(losses.parts) <= {"word", "position"}
+        assert losses.objective.requires_grad
+        assert not any(nats.requires_grad for nats, _ in losses.parts.values())
+
+    def test_without_smoothing_the_objective_is_the_sum_of_the_parts(self, system: str) -> None:
+        model, batch = make_system(system), make_batch(SOURCES, TARGETS, orders_for(system, TARGETS))
+        plain, smooth = model(batch), model(batch, 0.2)
+        assert_close(plain.objective, torch.stack([nats for nats, _ in plain.parts.values()]).sum())
+        assert abs((smooth.objective - plain.objective).item()) > 1e-2
+        for name, (nats, _) in plain.parts.items():
+            assert_close(smooth.parts[name][0], nats)
+
+    def test_smoothing_spreads_over_the_allowed_words(self, system: str) -> None:
+        model = make_system(system)
+        (order,) = orders_for(system, [[D, E, D]])[0]
+        words, slots = [[D, E, D][index] for index in order], order_to_slots(order)
+        batch = make_batch([[A, B]], [[D, E, D]], [[order]])
+        uniform = 0.0
+        with torch.no_grad():
+            for step in range(4):
+                uniform -= word_log_probs(model, play(model, [A, B], words[:step], slots[:step]))[0, 0].mean().item()
+            plain, smooth = model(batch), model(batch, 0.25)
+        word = plain.parts["word"][0].item()
+        expected = plain.objective.item() - word + 0.75 * word + 0.25 * uniform
+        assert smooth.objective.item() == pytest.approx(expected, rel=1e-5)
+
+    def test_a_row_alone_is_the_same_row_in_a_padded_batch(self, system: str) -> None:
+        model, orders = make_system(system).double(), orders_for(system, TARGETS)
+        together = model(make_batch(SOURCES, TARGETS, orders), 0.1)
+        alone = [
+            model(make_batch([source], [target], [candidates]), 0.1)
+            for source, target, candidates in zip(SOURCES, TARGETS, orders, strict=True)
+        ]
+        objective = torch.stack([losses.objective for losses in alone]).sum()
+        assert_close(together.objective, objective)
+        for name, (nats, count) in together.parts.items():
+            assert_close(nats, torch.stack([losses.parts[name][0] for losses in alone]).sum())
+            assert count == sum(losses.parts[name][1] for losses in alone)
+        wanted = gradients(model, objective)
+        for name, gradient in gradients(model, together.objective).items():
+            assert_close(gradient, wanted[name], rtol=1e-5, atol=1e-6, what=name)
+
+    def test_padding_has_no_gradient(self, system: str) -> None:
+        model = make_system(system)
+        objective = model(make_batch(SOURCES, TARGETS, orders_for(system, TARGETS)), 0.1).objective
+        assert not gradients(model, objective)["embeddings.target.weight"][PAD].any()
+
+    def test_several_orders_are_the_mean_of_each_alone(self, system: str) -> None:
+        model, orders = make_system(system).double(), orders_for(system, TARGETS, count=3)
+        together = model(make_batch(SOURCES, TARGETS, orders), 0.1)
+        alone = [model(make_batch(SOURCES, TARGETS, [[candidates[k]] for candidates in orders]), 0.1) for k in range(3)]
+        objective = torch.stack([losses.objective for losses in alone]).mean()
+        assert_close(together.objective, objective)
+        assert together.weight == alone[0].weight
+        for name, (nats, count) in together.parts.items():
+            assert_close(nats, torch.stack([losses.parts[name][0] for losses in alone]).mean())
+            assert count == alone[0].parts[name][1]
+        wanted = gradients(model, objective)
+        for name, gradient in gradients(model, together.objective).items():
+            assert_close(gradient, wanted[name], rtol=1e-5, atol=1e-6, what=name)
+
+    def test_weights_of_the_plan(self, system: str) -> None:
+        model, orders = make_system(system), orders_for(system, TARGETS, count=2)
+        batch = make_batch(SOURCES, TARGETS, orders)
+        weights = torch.tensor([[0.25, 0.75], [1.0, 0.0], [0.5, 0.5], [0.0, 1.0]])
+        batch = replace(batch, plan=Plan(batch.plan.orders, weights))
+        expected = sum(
+            weights[i, k].item() * nll(model, SOURCES[i], TARGETS[i], orders[i][k]) for i in range(4) for k in range(2)
+        )
+        with torch.no_grad():
+            assert model(batch).objective.item() == pytest.approx(expected, rel=1e-5)
+
+    @pytest.mark.parametrize("targets", [[[], [A], [B, C]], [[], []], [[A, B]]], ids=["0-1-2", "0-0", "2"])
+    def test_gradients_are_finite_in_bf16(self, system: str, targets: list[list[int]]) -> None:
+        """With padding rows, empty targets and dropout, as in training."""
+        model = make_system(system, dropout=0.2).train()
+        batch = make_batch(SOURCES[: len(targets)], targets, orders_for(system, targets))
+        with torch.autocast("cpu", torch.bfloat16):
+            losses = model(batch, 0.1)
+        assert losses.objective.dtype == torch.float32
+        assert math.isfinite(losses.objective.item())
+        for name, gradient in gradients(model, losses.objective).items():
+            assert gradient.isfinite().all(), name
+            assert gradient.dtype == torch.float32
+
+    def test_bf16_is_near_fp32(self, system: str) -> None:
+        model, batch = make_system(system), make_batch(SOURCES, TARGETS, orders_for(system, TARGETS))
+        exact = model(batch, 0.1).objective
+        with torch.autocast("cpu", torch.bfloat16):
+            rough = model(batch, 0.1).objective
+        assert rough.item() == pytest.approx(exact.item(), rel=0.03)
+        wanted, got = (torch.cat([g.flatten() for g in gradients(model, x).values()]) for x in (exact, rough))
+        assert torch.cosine_similarity(wanted, got, dim=0) > 0.99
+
+    def test_dropout_is_for_training_only(self, system: str) -> None:
+        model, batch = make_system(system, dropout=0.3), make_batch(SOURCES, TARGETS, orders_for(system, TARGETS))
+        with torch.no_grad():
+            assert model(batch).objective == model(batch).objective
+            model.train()
+            assert model(batch).objective != model(batch).objective
+
+
+@every_system
+class TestSteps:
+    def test_boundaries_and_padding_are_not_words(self, system: str) -> None:
+        model = make_system(system)
+        scores = model.words(model.start(collate_source([[A], [B, C]])))
+        assert scores.logits.shape == (2, 1, NUM_SPECIALS + 5 - FIRST_WORD)
+        assert_close(scores.logits.logsumexp(-1), scores.log_z)
+
+    @torch.inference_mode()
+    def test_words_slots_and_end_add_up_to_one(self, system: str) -> None:
+        """CONTRACT number 1, at every step of hypotheses that differ, in a padded batch."""
+        model, words = make_system(system, seed=1), range(FIRST_WORD, NUM_SPECIALS + 5)
+        state = model.start(collate_source(SOURCES))
+        for length in range(4):
+            word = word_log_probs(model, state).exp()
+            slots = slot_log_probs(model, state, words, length=length).exp()
+            assert slots.shape[-1] == length + 1
+            assert_close(slots.sum(-1), torch.ones(slots.shape[:-1]))
+            ends = word[..., EOD - FIRST_WORD]
+            inserted = (word[..., None] * slots).sum(-1)[..., [w - FIRST_WORD for w in words if w != EOD]].sum(-1)
+            assert_close(inserted + ends, torch.ones(inserted.shape))
+            parent = torch.arange(3)[None].expand(4, -1) % inserted.shape[1]
+            anchor = (
+                torch.tensor([length, 0, length // 2]) if MODELS[system].orders is None else torch.tensor([length] * 3)
+            )
+            state = model.advance(state, parent, torch.tensor([[A, UNK, B]] * 4), anchor[None].expand(4, -1))
+
+    @torch.inference_mode()
+    def test_a_gold_trace_costs_what_teacher_forcing_says(self, system: str) -> None:
+        """Cached decoding = recomputation, for each order of a target with a repeated word."""
+        model, target, source = make_system(system, seed=2), [B, A, B], [C, D]
+        for order in allowed_orders(system, 3):
+            words, slots = [target[index] for index in order], order_to_slots(order)
+            word_nats = slot_nats = 0.0
+            for step, (word, anchor) in enumerate(zip([*words, EOD], [*slots_to_anchors(slots), None], strict=True)):
+                state = play(model, source, words[:step], slots[:step])
+                word_nats -= word_log_probs(model, state)[0, 0, word - FIRST_WORD].item()
+                if anchor is not None:
+                    slot_nats -= slot_log_probs(model, state, [word], length=step)[0, 0, 0, anchor].item()
+            parts = model(make_batch([source], [target], [[order]])).parts
+            assert parts["word"][0].item() == pytest.approx(word_nats, rel=1e-5)
+            assert "position" not in parts or parts["position"][0].item() == pytest.approx(slot_nats, rel=1e-5)
+            assert "position" in parts or slot_nats == 0
+
+    @torch.inference_mode()
+    def test_hypotheses_may_change_places_multiply_and_go(self, system: str) -> None:
+        """A state reached through any parents, and without some sentences, is that of each hypothesis played alone."""
+        model, choose = make_system(system, seed=3), random.Random(5)
+        sources = SOURCES
+        state = model.start(collate_source(sources))
+        histories: list[list[list[tuple[int, int]]]] = [[[]] for _ in sources]
+        for length, beam in enumerate((3, 5, 2, 1, 4)):
+            if length == 3:
+                kept = [0, 2, 3]
+                sources, histories = [sources[i] for i in kept], [histories[i] for i in kept]
+                state = model.keep(state, torch.tensor(kept))
+            grown = []
+            for old in histories:
+                parents = [choose.randrange(len(old)) for _ in range(beam)]
+                slots = [choose.randint(0, length) if MODELS[system].orders is None else length for _ in range(beam)]
+                words = [choose.choice([A, B, C, UNK]) for _ in range(beam)]
+                grown.append([(p, [*old[p], (w, s)]) for p, w, s in zip(parents, words, slots, strict=True)])
+            histories = [[history for _, history in row] for row in grown]
+            state = model.advance(
+                state,
+                torch.tensor([[parent for parent, _ in row] for row in grown]),
+                torch.tensor([[history[-1][0] for history in row] for row in histories]),
+                torch.tensor([[slots_to_anchors([s for _, s in history])[-1] for history in row] for row in histories]),
+            )
+            got_words = word_log_probs(model, state)
+            got_slots = slot_log_probs(model, state, [C, D], length=length + 1)
+            for i, j in product(range(len(sources)), range(beam)):
+                alone = play(model, sources[i], *zip(*histories[i][j], strict=True))
+                assert_close(got_words[i, j], word_log_probs(model, alone)[0, 0], rtol=1e-4)
+                wanted = slot_log_probs(model, alone, [C, D], length=length + 1)[0, 0]
+                assert_close(got_slots[i, j], wanted, rtol=1e-4)
+
+
+@every_system
+class TestSearch:
+    def test_all_traces_add_up_to_one(self, system: str) -> None:
+        """CONTRACT number 1: complete traces of fewer than 3 words, and beginnings of exactly 3."""
+        model = make_system(system, tokens=1)
+        for found in search(model, [[A], [], [A, UNK]], beam=100, limit=3):
+            assert {len(h.trace) for h in found if h.finished} == {0, 1, 2}
+            assert {len(h.trace) for h in found if not h.finished} == {3}
+            assert math.fsum(math.exp(h.trace.log_prob) for h in found) == pytest.approx(1.0, abs=1e-5)
+            assert all(token in (UNK, A) for h in found for token in h.trace.tokens())
+
+    @pytest.mark.parametrize("alpha", [0.0, 1.0])
+    def test_a_beam_as_wide_as_the_space_is_brute_force(self, system: str, alpha: float) -> None:
+        model, source = make_system(system, tokens=1, seed=4), [A, UNK]
+        space = [
+            (words, order) for length in range(3) for words in product([UNK, A], repeat=length)
+            for order in allowed_orders(system, length)
+        ]  # fmt: skip
+        scores = {
+            (words, order): -nll(model, source, words, order) / (len(words) + 1) ** alpha for words, order in space
+        }
+        (found,) = search(model, [source], beam=100, limit=3, alpha=alpha)
+        finished = [h for h in found if h.finished]
+        assert [h.score for h in finished] == pytest.approx(sorted(scores.values(), reverse=True), rel=1e-4)
+        for h in finished:
+            assert h.score == pytest.approx(scores[tuple(h.trace.tokens()), h.trace.order()], rel=1e-4)
+
+    @pytest.mark.parametrize("scale", [1.0, 3.0])
+    def test_a_trace_costs_what_teacher_forcing_says(self, system: str, scale: float) -> None:
+        """CONTRACT number 2, also with the large logits of a trained model (PERFORMANCE.md, trap 1)."""
+        model, sources, seen = make_system(system, tokens=2, scale=scale, seed=0), [[A, B], [], [B, B, A, UNK]], set()
+        for source, found in zip(sources, search(model, sources, beam=8, limit=5), strict=True):
+            for h in found:
+                whole = wanted = -nll(model, source, h.trace.tokens(), h.trace.order())
+                if not h.finished:  # teacher forcing went on to `<eod>`
+                    words = [insertion.token for insertion in h.trace.insertions]
+                    with torch.no_grad():
+                        last = word_log_probs(model, play(model, source, words, h.trace.slots()))
+                    wanted -= last[0, 0, EOD - FIRST_WORD].item()
+                assert h.trace.log_prob == pytest.approx(wanted, abs=max(1e-4, 1e-5 * abs(whole)))
+                seen.add((len(h.trace), h.finished))
+        assert (5, False) in seen and any(finished and length > 1 for length, finished in seen)
+
+    @torch.inference_mode()
+    def test_a_beam_of_one_is_greedy(self, system: str) -> None:
+        model = make_system(system, seed=7)
+        for source, (hypothesis,) in zip(SOURCES, search(model, SOURCES, beam=1, limit=8), strict=True):
+            words: list[int] = []
+            anchors: list[int] = []
+            state = model.start(collate_source([source]))
+            while len(words) < 8:
+                word = FIRST_WORD + int(word_log_probs(model, state)[0, 0].argmax())
+                if word == EOD:
+                    break
+                anchor = int(slot_log_probs(model, state, [word], length=len(words))[0, 0, 0].argmax())
+                words, anchors = [*words, word], [*anchors, anchor]
+                state = model.advance(state, torch.tensor([[0]]), torch.tensor([[word]]), torch.tensor([[anchor]]))
+            assert [i.token for i in hypothesis.trace.insertions] == words
+            assert slots_to_anchors(hypothesis.trace.slots()) == tuple(anchors)
+            assert hypothesis.finished == (len(words) < 8)
+
+    @pytest.mark.parametrize("beam", [1, 4])
+    def test_case_85_a_hypothesis_does_not_depend_on_its_batch(self, system: str, beam: int) -> None:
+        """Also when others end before or after it, and the batch is compacted."""
+        choose = random.Random(0)
+        sources = [[choose.randrange(A, E + 1) for _ in range(length)] for length in (1, 9, 3, 7, 2)]
+        limits = [min(3 * len(source), 12) for source in sources]
+        model = make_system(system, seed=8)
+
+        def decode(rows: list[int]) -> list[list[Hypothesis]]:
+            return beam_search(
+                model,
+                collate_source([sources[i] for i in rows]),
+                beam_size=beam,
+                length_penalty=1.0,
+                max_lengths=[limits[i] for i in rows],
+            )
+
+        together = decode([0, 1, 2, 3, 4])
+        turned = decode([4, 3, 2, 1, 0])[::-1]
+        in_pairs = [*decode([0, 1]), *decode([2, 3]), *decode([4])]
+        alone = [found for i in range(5) for found in decode([i])]
+        assert len({len(found[0].trace) for found in together}) > 1, "they must not all end at once"
+        for other in (turned, in_pairs, alone):
+            for one, two in zip(together, other, strict=True):
+                assert [(h.trace.tokens(), h.trace.order(), h.finished) for h in one] == [
+                    (h.trace.tokens(), h.trace.order(), h.finished) for h in two
+                ]
+                assert [h.score for h in one] == pytest.approx([h.score for h in two], rel=1e-5, abs=1e-6)
+
+    def test_case_83_fewer_words_than_the_beam_has_places(self, system: str) -> None:
+        model = make_system(system, tokens=0)  # `<eod>` and `<unk>`
+        (found,) = search(model, [[UNK]], beam=8, limit=2)
+        assert 0 < len(found) <= 8
+        assert len({(h.trace.slots(), h.finished) for h in found}) == len(found)
+        assert all(set(h.trace.tokens()) <= {UNK} for h in found)
+
+    def test_the_order_of_a_bag_tells_nothing(self, system: str) -> None:
+        bag, shuffled = [A, C, B, A, E], [E, A, A, B, C]
+        model = make_system(system, ordered_source=False)
+        (one,), (two,) = (search(model, [source], beam=3, limit=6) for source in (bag, shuffled))
+        assert [h.trace.tokens() for h in one] == [h.trace.tokens() for h in two]
+        assert [h.trace.log_prob for h in one] == pytest.approx([h.trace.log_prob for h in two], rel=1e-4)
+        order = slots_to_order(range(3))
+        assert nll(model, bag, [A, B, C], order) == pytest.approx(nll(model, shuffled, [A, B, C], order), rel=1e-5)
+        ordered = make_system(system, ordered_source=True)
+        assert abs(nll(ordered, bag, [A, B, C], order) - nll(ordered, shuffled, [A, B, C], order)) > 1e-3

@@ -1,0 +1,612 @@
+"""Training runs: resumed bit for bit, stopped and killed at any time, never in the way of each other."""
+
+import json
+import math
+import os
+import shutil
+import signal
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from indigo_cli.data.batch import Batch
+from indigo_cli.data.collate import collate
+from indigo_cli.data.corpus import Corpus
+from indigo_cli.engine import checkpoint as checkpoints
+from indigo_cli.engine import order_source
+from indigo_cli.engine.assign import OrderConfig, assign
+from indigo_cli.engine.checkpoint import open_checkpoint
+from indigo_cli.engine.fit import TrainConfig, default_run_folder, differing_keys, train
+from indigo_cli.engine.loaded_run import load_run
+from indigo_cli.engine.optim import learning_rate
+from indigo_cli.engine.order_source import OrderedSplit
+from indigo_cli.engine.prepare import prepare
+from indigo_cli.engine.run_folder import Log
+from indigo_cli.errors import CheckpointError, RunError, UsageError
+from indigo_cli.recipe import load_recipe
+from tests.kill import killed_at
+from tests.tiny import Tiny, write_task
+
+INDIGO = ("train.accumulate=2", "model.dropout=0.3")
+TRANSFORMER = ("model.system=transformer", "order.name=l2r", "model.dropout=0.3")
+CLOCKS = {"tokens_per_second", "cpu_minutes"}
+
+
+def log_of(run: Path) -> list[dict[str, Any]]:
+    """The rows of a log without what a clock says."""
+    rows = [json.loads(line) for line in (run / "log.jsonl").read_text("utf-8").splitlines()]
+    return [{key: value for key, value in row.items() if key not in CLOCKS} for row in rows]
+
+
+def training_rows(run: Path) -> list[dict[str, Any]]:
+    return [row for row in log_of(run) if "split" not in row]
+
+
+def valid_rows(run: Path) -> dict[int, dict[str, Any]]:
+    return {row["step"]: row for row in log_of(run) if row.get("split") == "valid"}
+
+
+def state_of(run: Path, name: str = "last") -> dict[str, Tensor]:
+    """Everything that a run ends with: weights, moments, random state."""
+    found = open_checkpoint(run, name)
+    return {**found.weights(), **{f"training.{key}": value for key, value in found.training().items()}}
+
+
+def same(a: dict[str, Tensor], b: dict[str, Tensor]) -> bool:
+    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
+
+
+def names_in(run: Path) -> dict[str, str]:
+    """What stands in the folder of checkpoints, and where links lead."""
+    return {
+        path.name: os.readlink(path) if path.is_symlink() else "" for path in sorted((run / "checkpoints").iterdir())
+    }
+
+
+@pytest.fixture
+def at_batch(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, Callable[[], None]], None]:
+    """A way to have something done when the n-th batch of `train` from now on is made."""
+
+    def arrange(number: int, action: Callable[[], None]) -> None:
+        count = 0
+
+        def counted(ids: list[str], *rest: Any) -> Batch:
+            nonlocal count
+            count += ids[0].startswith("train:")
+            if count == number:
+                count += 1
+                action()
+            return collate(ids, *rest)
+
+        monkeypatch.setattr(order_source, "collate", counted)
+
+    return arrange
+
+
+class TestWhatIsWritten:
+    def test_rows_of_the_log(self, tiny: Tiny, tmp_path: Path) -> None:
+        summary = tiny.train(tmp_path / "run", "train.max_steps=5", "train.accumulate=2")
+        assert summary.step == 5
+        rows = [json.loads(line) for line in (tmp_path / "run" / "log.jsonl").read_text("utf-8").splitlines()]
+        training = [row for row in rows if "split" not in row]
+        assert [row["step"] for row in training] == [1, 2, 3, 4, 5]
+        for row in training:
+            assert row.keys() == {
+                "step", "epoch", "loss", "loss_word", "loss_position", "lr", "tokens_per_second", "grad_norm",
+            }  # fmt: skip
+            assert all(math.isfinite(value) for value in row.values())
+            assert row["tokens_per_second"] > 0 and row["grad_norm"] > 0
+            assert row["lr"] == learning_rate(row["step"], peak=1e-2, warmup_steps=3)
+        validation = [row for row in rows if row.get("split") == "valid"]
+        assert [row["step"] for row in validation] == [3, 5]  # the last step always
+        assert summary.best_loss == min(row["loss"] for row in validation)
+        assert f"{summary.best_loss:.4f}" in summary.text()
+
+    def test_log_every_averages_over_the_steps_between(self, tiny: Tiny, tmp_path: Path) -> None:
+        """One dropout-free run logged at each step and at every third: terms are weighted, not steps."""
+        for every in (1, 3):
+            tiny.train(tmp_path / str(every), "model.dropout=0", f"train.log_every={every}")
+        each, third = training_rows(tmp_path / "1"), training_rows(tmp_path / "3")
+        assert [row["step"] for row in third] == [3, 6]
+        assert third[1]["lr"] == each[5]["lr"] and third[1]["grad_norm"] == each[5]["grad_norm"]
+        split = OrderedSplit(Corpus.open(tiny.corpus), "train", OrderConfig(name="rnd"), seed=1, batch_tokens=64)
+        batches = [batch for _, _, batch in split.stream(epoch=0, skip=0, max_epochs=3)][:6]
+        for rows, row, group in ((each[:3], third[0], batches[:3]), (each[3:], third[1], batches[3:])):
+            weights = [batch.num_predictions for batch in group]
+            expected = sum(w * r["loss"] for w, r in zip(weights, rows, strict=True)) / sum(weights)
+            assert row["loss"] == pytest.approx(expected, rel=1e-5)
+
+    def test_validation_is_by_parts_without_smoothing_or_dropout(self, tiny: Tiny, tmp_path: Path) -> None:
+        tiny.train(tmp_path / "run", "train.label_smoothing=0.3", "model.dropout=0.5", "train.max_steps=3")
+        system = load_run(tmp_path / "run", checkpoint="last", device=torch.device("cpu")).system
+        split = OrderedSplit(Corpus.open(tiny.corpus), "valid", OrderConfig(name="rnd"), seed=1, batch_tokens=999)
+        with torch.no_grad():
+            parts = [system(batch).parts for batch in split.once()]
+        word, position = (sum(float(p[name][0]) for p in parts) for name in ("word", "position"))
+        predictions, words = (sum(p[name][1] for p in parts) for name in ("word", "position"))
+        row = valid_rows(tmp_path / "run")[3]
+        assert row["loss_word"] == pytest.approx(word / predictions, rel=1e-4)
+        assert row["loss_position"] == pytest.approx(position / words, rel=1e-4)
+        assert row["loss"] == pytest.approx((word + position) / predictions, rel=1e-4)
+
+    def test_names_and_pruning(self, tiny: Tiny, tmp_path: Path) -> None:
+        options = ["train.save_every=1", "train.keep=2", "train.validate_every=2", "train.max_steps=9"]
+        tiny.train(tmp_path / "run", *options, "train.keep_cpu_minutes=[1e-9, 9e9]", "train.learning_rate=1e-1")
+        names = names_in(tmp_path / "run")
+        losses = {step: row["loss"] for step, row in valid_rows(tmp_path / "run").items()}
+        assert losses.keys() == {2, 4, 6, 8, 9}
+        best = f"step-{min(losses, key=losses.__getitem__):08d}"
+        assert names.pop("last") == "step-00000009"
+        assert names.pop("best") == best
+        assert names.pop("cpu-1e-09m") == "step-00000001"
+        assert names.keys() == {"step-00000001", "step-00000008", "step-00000009", best}
+        assert not any(names.values())
+
+    def test_the_run_folder_is_enough_for_itself(self, tiny: Tiny, tmp_path: Path) -> None:
+        tiny.train(tmp_path / "run", "train.max_steps=1", "seed=4")
+        assert load_recipe(tmp_path / "run" / "recipe.toml") == tiny.recipe("train.max_steps=1", "seed=4")
+        facts = json.loads((tmp_path / "run" / "run.json").read_text("utf-8"))
+        assert facts["corpus"] == str(tiny.corpus)
+        assert facts["corpus_digest"] == Corpus.open(tiny.corpus).digest
+        assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [
+            "assets",
+            "checkpoints",
+            "log.jsonl",
+            "recipe.toml",
+            "run.json",
+        ]
+
+    def test_the_same_seed_gives_the_same_bytes(self, tiny: Tiny, tmp_path: Path) -> None:
+        for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+            tiny.train(tmp_path / name, *INDIGO, f"seed={seed}", "train.max_steps=2")
+        content = [(tmp_path / name / "checkpoints/last/model.safetensors").read_bytes() for name in "abc"]
+        assert content[0] == content[1] != content[2]
+        assert log_of(tmp_path / "a") == log_of(tmp_path / "b") != log_of(tmp_path / "c")
+
+    def test_an_empty_valid_split(self, tmp_path: Path) -> None:
+        recipe = write_task(tmp_path, sizes={"train": 20, "valid": 0, "test": 2})
+        prepare(load_recipe(recipe), tmp_path / "corpus")
+        summary = Tiny(recipe, tmp_path / "corpus", tmp_path).train(tmp_path / "run", "train.max_steps=2")
+        assert valid_rows(tmp_path / "run") == {}
+        assert "best" not in names_in(tmp_path / "run")
+        assert "validation" not in summary.text()
+
+
+class TestLimits:
+    def test_epochs(self, tiny: Tiny, tmp_path: Path) -> None:
+        """Two epochs are every micro-batch twice, in updates of 3, the last one short."""
+        split = OrderedSplit(Corpus.open(tiny.corpus), "train", OrderConfig(), seed=1, batch_tokens=64)
+        micro_batches = len(list(split.stream(epoch=0, skip=0, max_epochs=2)))
+        summary = tiny.train(
+            tmp_path / "run", "train.max_steps=0", "train.max_epochs=2", "train.accumulate=3", "train.log_every=1"
+        )
+        assert summary.step == math.ceil(micro_batches / 3)
+        assert training_rows(tmp_path / "run")[-1]["epoch"] == 1
+        again = tiny.train(
+            tmp_path / "run", "train.max_steps=0", "train.max_epochs=2", "train.accumulate=3", resume=True
+        )
+        assert again.step == summary.step
+
+    @pytest.mark.parametrize("limit", ["max_minutes", "max_cpu_minutes"])
+    def test_minutes(self, tiny: Tiny, tmp_path: Path, limit: str) -> None:
+        summary = tiny.train(tmp_path / "run", "train.max_steps=0", f"train.{limit}=1e-7")
+        assert summary.step <= 1
+        assert tiny.train(tmp_path / "two", "train.max_steps=2", f"train.{limit}=1000").step == 2
+
+    def test_cpu_minutes_add_up_over_resumed_parts(self, tiny: Tiny, tmp_path: Path) -> None:
+        first = tiny.train(tmp_path / "run", "train.max_steps=2")
+        second = tiny.train(tmp_path / "run", "train.max_steps=3", resume=True)
+        assert second.cpu_minutes > first.cpu_minutes > 0
+
+    def test_some_limit_is_needed(self) -> None:
+        with pytest.raises(ValueError, match="some limit is needed"):
+            TrainConfig(max_steps=0)
+
+
+class TestResume:
+    @pytest.mark.parametrize("options", [INDIGO, TRANSFORMER])
+    @pytest.mark.parametrize("stop", [1, 3, 4])
+    def test_case_73_six_updates_are_some_and_the_rest(
+        self, tiny: Tiny, tmp_path: Path, options: tuple[str, ...], stop: int
+    ) -> None:
+        """Weights, moments and log, bit for bit, with dropout; some stops are in mid-epoch, one may end an epoch."""
+        tiny.train(tmp_path / "whole", *options)
+        tiny.train(tmp_path / "parts", *options, f"train.max_steps={stop}", "train.validate_every=7")
+        tiny.train(tmp_path / "parts", *options, resume=True)
+        assert same(state_of(tmp_path / "whole"), state_of(tmp_path / "parts"))
+        assert training_rows(tmp_path / "whole") == training_rows(tmp_path / "parts")
+        later = {step: row for step, row in valid_rows(tmp_path / "parts").items() if step > stop}
+        assert later == {step: row for step, row in valid_rows(tmp_path / "whole").items() if step > stop}
+
+    def test_stops_lie_within_and_between_epochs(self, tiny: Tiny, tmp_path: Path) -> None:
+        """What the test above needs to mean something."""
+        tiny.train(tmp_path / "run", *INDIGO, "train.save_every=1", "train.keep=9")
+        split = OrderedSplit(Corpus.open(tiny.corpus), "train", OrderConfig(), seed=1, batch_tokens=64)
+        epoch_length = len(list(split.stream(epoch=0, skip=0, max_epochs=1)))
+        places = [open_checkpoint(tmp_path / "run", f"step-0000000{step}").facts for step in range(1, 7)]
+        assert any(0 < place["skip"] < epoch_length for place in places)
+        assert places[-1]["epoch"] >= 1
+
+    def test_case_81_the_schedule_goes_on(self, tiny: Tiny, tmp_path: Path) -> None:
+        tiny.train(tmp_path / "run", "train.max_steps=4")
+        tiny.train(tmp_path / "run", "train.max_steps=5", resume=True)
+        assert training_rows(tmp_path / "run")[4]["lr"] == learning_rate(5, peak=1e-2, warmup_steps=3) < 1e-2
+
+    def test_the_log_is_cut_back_to_the_checkpoint(self, tiny: Tiny, tmp_path: Path) -> None:
+        """Rows that a killed run wrote after its last checkpoint, the last one half."""
+        tiny.train(tmp_path / "whole", *INDIGO)
+        tiny.train(tmp_path / "run", *INDIGO, "train.max_steps=3")
+        with open(tmp_path / "run" / "log.jsonl", "ab") as log:
+            log.write(b'{"step": 4, "loss": 9.0}\n{"step": 5, "loss": 9.0}\n{"step": 6, "lo')
+        tiny.train(tmp_path / "run", *INDIGO, resume=True)
+        assert log_of(tmp_path / "run") == log_of(tmp_path / "whole")
+
+    def test_a_finished_run_stays_as_it_is(self, tiny: Tiny, tmp_path: Path) -> None:
+        tiny.train(tmp_path / "run")
+        before = state_of(tmp_path / "run"), log_of(tmp_path / "run"), names_in(tmp_path / "run")
+        assert tiny.train(tmp_path / "run", resume=True).step == 6
+        assert same(before[0], state_of(tmp_path / "run"))
+        assert before[1:] == (log_of(tmp_path / "run"), names_in(tmp_path / "run"))
+
+    @pytest.mark.parametrize("saved", [False, True])
+    def test_where_nothing_was_saved_it_starts_at_the_beginning(
+        self, tiny: Tiny, tmp_path: Path, capsys: pytest.CaptureFixture[str], saved: bool
+    ) -> None:
+        tiny.train(tmp_path / "whole", *INDIGO)
+        if saved:
+            tiny.train(tmp_path / "run", *INDIGO, "train.max_steps=2")
+            shutil.rmtree(tmp_path / "run" / "checkpoints")
+        capsys.readouterr()
+        tiny.train(tmp_path / "run", *INDIGO, resume=True)
+        assert "nothing was saved yet" in capsys.readouterr().err
+        assert same(state_of(tmp_path / "whole"), state_of(tmp_path / "run"))
+        assert log_of(tmp_path / "whole") == log_of(tmp_path / "run")
+
+    @pytest.mark.parametrize("share", [0.0, 0.5, 0.99])
+    def test_case_69_a_damaged_checkpoint_is_said_and_the_one_before_taken(
+        self, tiny: Tiny, tmp_path: Path, capsys: pytest.CaptureFixture[str], share: float
+    ) -> None:
+        tiny.train(tmp_path / "whole", *INDIGO)
+        tiny.train(tmp_path / "run", *INDIGO, "train.max_steps=4", "train.save_every=2")
+        path = tmp_path / "run" / "checkpoints" / "step-00000004" / "training.safetensors"
+        content = path.read_bytes()
+        path.write_bytes(content[: int(share * len(content))])
+        tiny.train(tmp_path / "run", *INDIGO, resume=True)
+        err = capsys.readouterr().err
+        assert "warning: step-00000004 cannot be used" in err and "resumed at step 3" in err
+        assert same(state_of(tmp_path / "whole"), state_of(tmp_path / "run"))
+        assert training_rows(tmp_path / "whole") == training_rows(tmp_path / "run")
+
+    def test_another_corpus_is_refused(self, tiny: Tiny, tmp_path: Path) -> None:
+        """Made again from other text: same recipe, even the same size of vocabulary."""
+        tiny.train(tmp_path / "run", "train.max_steps=1")
+        prepare(load_recipe(write_task(tmp_path, seed=9)), tmp_path / "corpus")
+        before = names_in(tmp_path / "run"), (tmp_path / "run" / "run.json").read_bytes()
+        with pytest.raises(UsageError, match="another corpus_digest"):
+            tiny.train(tmp_path / "run", "train.max_steps=2", resume=True, corpus_folder=tmp_path / "corpus")
+        assert before == (names_in(tmp_path / "run"), (tmp_path / "run" / "run.json").read_bytes())
+
+    def test_a_vocabulary_that_is_not_that_of_the_checkpoint(self, tiny: Tiny, tmp_path: Path) -> None:
+        """The checkpoint was put there from another run."""
+        other = Tiny(write_task(tmp_path, seed=9), tmp_path / "corpus", tmp_path)
+        prepare(other.recipe(), other.corpus)
+        other.train(tmp_path / "other", "train.max_steps=1")
+        tiny.train(tmp_path / "run", "train.max_steps=1")
+        shutil.rmtree(tmp_path / "run" / "checkpoints")
+        shutil.copytree(tmp_path / "other" / "checkpoints", tmp_path / "run" / "checkpoints", symlinks=True)
+        with pytest.raises(CheckpointError, match="vocabulary does not belong to this checkpoint"):
+            tiny.train(tmp_path / "run", "train.max_steps=2", resume=True)
+
+
+class TestOtherRunsInTheWay:
+    def content(self, folder: Path) -> dict[str, bytes]:
+        files = (path for path in folder.rglob("*") if path.is_file())
+        return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+    def test_case_79_a_run_that_stands_is_not_touched(self, tiny: Tiny, tmp_path: Path) -> None:
+        tiny.train(tmp_path / "run", "train.max_steps=1")
+        before = self.content(tmp_path / "run")
+        for options in ((), ("model.ff_dim=8",)):
+            with pytest.raises(UsageError, match="stands here already") as caught:
+                tiny.train(tmp_path / "run", *options)
+            assert "--resume" in caught.value.fix
+        assert before == self.content(tmp_path / "run")
+
+    def test_case_79_resuming_with_other_settings_lists_them(self, tiny: Tiny, tmp_path: Path) -> None:
+        tiny.train(tmp_path / "run", "train.max_steps=1")
+        before = self.content(tmp_path / "run")
+        changed = ["model.ff_dim=8", "train.learning_rate=0.5", "seed=3", "order.name=l2r", "train.batch_tokens=65"]
+        with pytest.raises(UsageError) as caught:
+            tiny.train(tmp_path / "run", *changed, "train.max_steps=9", resume=True)
+        for line in (
+            "model.ff_dim: 32 -> 8",
+            "train.learning_rate: 0.01 -> 0.5",
+            "seed: 1 -> 3",
+            "order.name: rnd -> l2r",
+            "train.batch_tokens: 64 -> 65",
+        ):
+            assert line in caught.value.what
+        assert "max_steps" not in caught.value.what
+        assert before == self.content(tmp_path / "run")
+
+    def test_what_no_update_depends_on_may_change(self, tiny: Tiny, tmp_path: Path) -> None:
+        tiny.train(tmp_path / "run", "train.max_steps=1")
+        free = ["name=other", "decode.beam_size=1", "train.log_every=2", "train.save_every=7", "train.keep=1"]
+        summary = tiny.train(tmp_path / "run", *free, "train.max_steps=2", resume=True)
+        assert summary.step == 2
+        assert load_recipe(tmp_path / "run" / "recipe.toml").decode.beam_size == 1
+
+    @pytest.mark.parametrize("resume", [False, True])
+    def test_a_folder_of_something_else(self, tiny: Tiny, tmp_path: Path, resume: bool) -> None:
+        (tmp_path / "thesis.txt").write_text("mine", "utf-8")
+        with pytest.raises(UsageError, match="not empty"):
+            tiny.train(tmp_path, resume=resume)
+        assert self.content(tmp_path) == {"thesis.txt": b"mine"}
+
+    def test_an_empty_folder_will_do(self, tiny: Tiny, tmp_path: Path) -> None:
+        assert tiny.train(tmp_path, "train.max_steps=1").run == tmp_path
+
+    def test_differing_keys(self) -> None:
+        old, new = "a = 1\nb = 2\n[t.u]\nx = [1, 2]\ny = 'q'\n", "a = 1\nc = 3\n[t.u]\nx = [1, 3]\ny = 'q'\n"
+        assert differing_keys(old, new) == ["b: 2 -> not set", "c: not set -> 3", "t.u.x: [1, 2] -> [1, 3]"]
+        assert differing_keys(old, old) == []
+
+
+class TestInit:
+    TINY_RATE = "train.learning_rate=1e-30"
+
+    def test_weights_start_from_the_best_of_another_run(self, tiny: Tiny, tmp_path: Path) -> None:
+        tiny.train(tmp_path / "run", self.TINY_RATE, "train.max_steps=1", "model.dropout=0", init=tiny.run)
+        start, end = open_checkpoint(tiny.run).weights(), open_checkpoint(tmp_path / "run", "last").weights()
+        assert start.keys() == end.keys()
+        assert all(torch.allclose(start[name], end[name], rtol=0, atol=1e-20) for name in start)
+
+    def test_case_43_another_vocabulary(self, tiny: Tiny, tmp_path: Path) -> None:
+        recipe = write_task(tmp_path, seed=5)
+        prepare(load_recipe(recipe), tmp_path / "corpus")
+        sizes = [len(Corpus.open(path).codecs.target.vocabulary) for path in (tiny.corpus, tmp_path / "corpus")]
+        assert sizes[0] == sizes[1]  # nothing but the digests tells them apart
+        with pytest.raises(CheckpointError, match="vocabulary does not belong to this checkpoint"):
+            tiny.train(tmp_path / "run", init=tiny.run, corpus_folder=tmp_path / "corpus")
+        assert not (tmp_path / "run").exists()
+
+    @pytest.mark.parametrize("option", ["model.model_dim=32", "model.system=transformer", "model.encoder_layers=2"])
+    def test_another_model(self, tiny: Tiny, tmp_path: Path, option: str) -> None:
+        with pytest.raises(CheckpointError, match="do not fit this model"):
+            tiny.train(tmp_path / "run", option, "order.name=l2r", init=tiny.run)
+        assert not (tmp_path / "run").exists()
+
+    def test_not_a_run(self, tiny: Tiny, tmp_path: Path) -> None:
+        with pytest.raises((CheckpointError, UsageError)) as caught:
+            tiny.train(tmp_path / "run", init=tmp_path / "nothing")
+        assert str(tmp_path / "nothing") in caught.value.where
+
+
+class TestNonFinite:
+    def poison(self, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+        """Make the loss of one example, and so the gradient of its update, NaN."""
+
+        def poisoned(ids: list[str], *rest: Any) -> Batch:
+            batch = collate(ids, *rest)
+            if name in ids:
+                batch.plan.weights[ids.index(name)] = math.nan
+            return batch
+
+        monkeypatch.setattr(order_source, "collate", poisoned)
+
+    def test_it_never_reaches_the_weights(self, tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        options = (*INDIGO, "train.save_every=1", "train.keep=99", "train.max_steps=12")
+        tiny.train(tmp_path / "whole", *options)
+        split = OrderedSplit(Corpus.open(tiny.corpus), "train", OrderConfig(name="rnd"), seed=1, batch_tokens=64)
+        batches = [batch for _, _, batch in split.stream(epoch=0, skip=0, max_epochs=1)]
+        late = len(batches) - 1
+        victim, step = batches[late].ids[-1], late // 2 + 1
+
+        with monkeypatch.context() as patch:
+            self.poison(patch, victim)
+            with pytest.raises(RunError) as caught:
+                tiny.train(tmp_path / "run", *options)
+        error = caught.value
+        assert error.exit_code == 1
+        assert f"update {step} " in error.what and victim in error.what
+        assert f"step-{step - 1:08d}" in error.fix
+        assert [row["step"] for row in training_rows(tmp_path / "run")] == list(range(1, step))
+        assert names_in(tmp_path / "run")["last"] == f"step-{step - 1:08d}"
+        assert same(state_of(tmp_path / "run"), state_of(tmp_path / "whole", f"step-{step - 1:08d}"))
+        tiny.train(tmp_path / "run", *options, resume=True)  # the data were mended
+        assert same(state_of(tmp_path / "run"), state_of(tmp_path / "whole"))
+
+    def test_in_the_first_update(self, tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        split = OrderedSplit(Corpus.open(tiny.corpus), "train", OrderConfig(name="rnd"), seed=1, batch_tokens=64)
+        _, _, batch = next(split.stream(epoch=0, skip=0))
+        self.poison(monkeypatch, batch.ids[0])
+        with pytest.raises(RunError, match="update 1 is not finite") as caught:
+            tiny.train(tmp_path / "run")
+        assert "no checkpoint was saved yet" in caught.value.fix
+        assert not (tmp_path / "run" / "checkpoints").exists()
+
+
+class TestSignals:
+    @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+    @pytest.mark.parametrize("batch", [1, 7, 8])
+    def test_case_75_in_mid_epoch(
+        self,
+        tiny: Tiny,
+        tmp_path: Path,
+        at_batch: Callable[[int, Callable[[], None]], None],
+        number: signal.Signals,
+        batch: int,
+    ) -> None:
+        """It ends with a checkpoint of the update it was in; resuming ends where the run would have ended."""
+        tiny.train(tmp_path / "whole", *INDIGO)
+        at_batch(batch, lambda: os.kill(os.getpid(), number))
+        with pytest.raises(SystemExit if number == signal.SIGTERM else KeyboardInterrupt) as caught:
+            tiny.train(tmp_path / "run", *INDIGO)
+        if isinstance(caught.value, SystemExit):
+            assert caught.value.code == 143
+        step = math.ceil(batch / 2)
+        names = names_in(tmp_path / "run")
+        assert names["last"] == f"step-{step:08d}" and names["last"] in names
+        assert not [name for name in names if name.startswith(".")]
+        assert [row["step"] for row in training_rows(tmp_path / "run")] == list(range(1, step + 1))
+        tiny.train(tmp_path / "run", *INDIGO, resume=True)
+        assert same(state_of(tmp_path / "whole"), state_of(tmp_path / "run"))
+        assert training_rows(tmp_path / "whole") == training_rows(tmp_path / "run")
+
+    @pytest.mark.parametrize("step", [3, 6])
+    def test_case_75_during_validation(
+        self, tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
+    ) -> None:
+        """The validation that was not finished is made up for; the last step is always validated."""
+        tiny.train(tmp_path / "whole", *INDIGO)
+        once, seen = OrderedSplit.once, 0
+
+        def interrupted(split: OrderedSplit) -> Iterator[Batch]:
+            nonlocal seen
+            seen += 1
+            for batch in once(split):
+                if seen == step // 3:
+                    os.kill(os.getpid(), signal.SIGTERM)
+                yield batch
+
+        with monkeypatch.context() as patch:
+            patch.setattr(OrderedSplit, "once", interrupted)
+            with pytest.raises(SystemExit) as caught:
+                tiny.train(tmp_path / "run", *INDIGO)
+        assert caught.value.code == 143
+        assert names_in(tmp_path / "run")["last"] == f"step-{step:08d}"
+        assert step not in valid_rows(tmp_path / "run")
+        tiny.train(tmp_path / "run", *INDIGO, resume=True)
+        assert same(state_of(tmp_path / "whole"), state_of(tmp_path / "run"))
+        assert log_of(tmp_path / "run") == log_of(tmp_path / "whole")
+        assert names_in(tmp_path / "run")["best"] == names_in(tmp_path / "whole")["best"]
+
+    def test_handlers_are_put_back(self, tiny: Tiny, tmp_path: Path) -> None:
+        before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
+        tiny.train(tmp_path / "run", "train.max_steps=1")
+        assert before == (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT))
+
+
+@pytest.mark.slow
+def test_contract_4_a_kill_at_any_instant_changes_nothing_in_the_end(tiny: Tiny, tmp_path: Path) -> None:
+    """SIGKILL before every file that is put in place, every row of the log, every tensor file; then one resume."""
+    instants = [(os, "replace"), (Log, "write"), (checkpoints, "save_file")]
+    tiny.train(tmp_path / "whole", *INDIGO)
+    weights, log = state_of(tmp_path / "whole"), log_of(tmp_path / "whole")
+    best = names_in(tmp_path / "whole")["best"]
+    for instant in range(1, 100):
+        run = tmp_path / f"run-{instant}"
+        killed = killed_at(instant, lambda run=run: tiny.train(run, *INDIGO), instants)  # type: ignore[misc]
+        tiny.train(run, *INDIGO, resume=True)
+        assert same(weights, state_of(run)), instant
+        assert log_of(run) == log, instant
+        assert names_in(run)["best"] == best, instant
+        assert not list((run / "checkpoints").glob(".*")), instant
+        if not killed:
+            break
+        shutil.rmtree(run)
+    assert 15 < instant < 99
+
+
+class TestOrders:
+    def orders(self, tiny: Tiny, tmp_path: Path, name: str, split: str) -> Path:
+        path = tmp_path / f"{split}.{name}.orders.jsonl"
+        assign(Corpus.open(tiny.corpus), OrderConfig(name=name), splits=[split], output=str(path))
+        return path
+
+    def test_an_orders_file_is_the_rule_that_wrote_it(
+        self, tiny: Tiny, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """Same weights as with `order.name`; `valid` has no file: it is validated in l2r and the log says so."""
+        tiny.train(tmp_path / "rule", "order.name=r2l")
+        tiny.train(tmp_path / "file", orders=[self.orders(tiny, tmp_path, "r2l", "train")])
+        assert "split valid has no orders file: it is validated in l2r" in capsys.readouterr().err
+        assert same(state_of(tmp_path / "rule"), state_of(tmp_path / "file"))
+        assert training_rows(tmp_path / "rule") == training_rows(tmp_path / "file")
+
+        system = load_run(tmp_path / "file", checkpoint="last", device=torch.device("cpu")).system
+        split = OrderedSplit(Corpus.open(tiny.corpus), "valid", OrderConfig(name="l2r"), seed=1, batch_tokens=64)
+        with torch.no_grad():
+            parts = [system(batch).parts["position"] for batch in split.once()]
+        expected = sum(float(nats) for nats, _ in parts) / sum(count for _, count in parts)
+        assert valid_rows(tmp_path / "file")[6]["loss_position"] == pytest.approx(expected, rel=1e-4)
+        assert valid_rows(tmp_path / "rule")[6]["loss_position"] != pytest.approx(expected, rel=1e-2)
+
+    def test_one_file_a_split(self, tiny: Tiny, tmp_path: Path) -> None:
+        files = [self.orders(tiny, tmp_path, "r2l", split) for split in ("valid", "train")]
+        tiny.train(tmp_path / "rule", "order.name=r2l")
+        tiny.train(tmp_path / "files", orders=files)
+        assert log_of(tmp_path / "rule") == log_of(tmp_path / "files")
+
+    def test_resuming_with_other_orders_is_refused(self, tiny: Tiny, tmp_path: Path) -> None:
+        odd, blt = (self.orders(tiny, tmp_path, name, "train") for name in ("odd", "blt"))
+        tiny.train(tmp_path / "run", "train.max_steps=1", orders=[odd])
+        for orders in ([], [blt]):
+            with pytest.raises(UsageError, match="another orders"):
+                tiny.train(tmp_path / "run", "train.max_steps=2", resume=True, orders=orders)
+        moved = shutil.move(odd, tmp_path / "moved.jsonl")
+        assert tiny.train(tmp_path / "run", "train.max_steps=2", resume=True, orders=[Path(moved)]).step == 2
+
+    def test_files_that_do_not_go_together(self, tiny: Tiny, tmp_path: Path) -> None:
+        train_file, valid_file = (self.orders(tiny, tmp_path, "odd", split) for split in ("train", "valid"))
+        for orders, message in (
+            ([train_file, train_file], "two orders files for split 'train'"),
+            ([valid_file], "no orders file is for split `train`"),
+        ):
+            with pytest.raises(UsageError, match=message):
+                tiny.train(tmp_path / "run", orders=orders)
+        assert not (tmp_path / "run").exists()
+
+    def test_the_transformer_goes_left_to_right_only(self, tiny: Tiny, tmp_path: Path) -> None:
+        recipe = tiny.recipe("model.system=transformer", "order.name=l2r")
+        with pytest.raises(UsageError, match="l2r only, not rnd") as caught:  # a recipe would not have got so far
+            train(replace(recipe, order=OrderConfig(name="rnd")), output=tmp_path / "run", corpus_folder=tiny.corpus)
+        assert caught.value.where == "order.name"
+        with pytest.raises(UsageError, match="cannot follow an orders file"):
+            tiny.train(
+                tmp_path / "run",
+                "model.system=transformer",
+                "order.name=l2r",
+                orders=[self.orders(tiny, tmp_path, "l2r", "train")],
+            )
+        assert not (tmp_path / "run").exists()
+
+
+def test_a_missing_corpus_names_the_command_that_makes_it(tiny: Tiny, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no corpus") as caught:
+        train(tiny.recipe(), output=tmp_path / "run", corpus_folder=tmp_path / "nothing")
+    assert "indigo preprocess" in caught.value.fix
+    assert str(tmp_path / "nothing") in caught.value.where
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_default_folder(tiny: Tiny) -> None:
+    assert default_run_folder(tiny.recipe()) == Path("runs/tiny/rnd")
+
+
+def test_two_vocabularies_cannot_share_embeddings(tmp_path: Path) -> None:
+    recipe = write_task(tmp_path)
+    (tmp_path / "train.tgt").write_text((tmp_path / "train.tgt").read_text("utf-8").upper(), "utf-8")
+    prepare(load_recipe(recipe, ["preprocess.joint=false"]), tmp_path / "corpus")
+    tiny = Tiny(recipe, tmp_path / "corpus", tmp_path)
+    with pytest.raises(UsageError, match="cannot be shared") as caught:
+        tiny.train(tmp_path / "run", "preprocess.joint=false")
+    assert caught.value.where == "model.share_embeddings"
+    summary = tiny.train(
+        tmp_path / "run", "preprocess.joint=false", "model.share_embeddings=false", "train.max_steps=1"
+    )
+    assert summary.step == 1
+
+
+def test_bf16_trains_with_finite_losses_near_those_of_fp32(tiny: Tiny, tmp_path: Path) -> None:
+    from indigo_cli.engine.runtime import Runtime
+
+    for precision in ("fp32", "bf16"):
+        tiny.train(tmp_path / precision, "model.dropout=0", runtime=Runtime("cpu", precision))
+    for fp32, bf16 in zip(log_of(tmp_path / "fp32"), log_of(tmp_path / "bf16"), strict=True):
+        assert bf16["loss"] == pytest.approx(fp32["loss"], rel=0.05)

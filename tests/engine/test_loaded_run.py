@@ -1,0 +1,111 @@
+"""A run folder alone is enough to compute, and one that was tampered with is refused."""
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from indigo_cli.core.vocab import Vocabulary
+from indigo_cli.data.corpus import Corpus
+from indigo_cli.engine.assign import OrderConfig
+from indigo_cli.engine.checkpoint import open_checkpoint
+from indigo_cli.engine.loaded_run import load_run
+from indigo_cli.engine.order_source import OrderedSplit
+from indigo_cli.errors import CheckpointError, DataError, IndigoError, RecipeError, UsageError
+from tests.tiny import Tiny
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture
+def run(tiny: Tiny, tmp_path: Path) -> Path:
+    """A copy of the trained run far from its corpus, to be spoilt."""
+    return Path(shutil.copytree(tiny.run, tmp_path / "run", symlinks=True))
+
+
+def valid_loss(tiny: Tiny, system: torch.nn.Module) -> float:
+    split = OrderedSplit(Corpus.open(tiny.corpus), "valid", OrderConfig(name="rnd"), seed=1, batch_tokens=64)
+    with torch.no_grad():
+        parts = [system(batch) for batch in split.once()]
+    total = sum(float(nats) for losses in parts for nats, _ in losses.parts.values())
+    return total / sum(losses.weight for losses in parts)
+
+
+def test_the_weights_are_those_that_were_trained(tiny: Tiny, run: Path) -> None:
+    """The loss of the loaded model on `valid` is the one that training logged."""
+    rows = [json.loads(line) for line in (run / "log.jsonl").read_text("utf-8").splitlines()]
+    logged = {row["step"]: row["loss"] for row in rows if row.get("split") == "valid"}
+    for name in ("best", "last"):
+        loaded = load_run(run, checkpoint=name, device=CPU)
+        assert not loaded.system.training
+        assert valid_loss(tiny, loaded.system) == pytest.approx(logged[loaded.checkpoint.facts["step"]], rel=1e-5)
+    best = load_run(run, device=CPU).checkpoint.facts
+    assert best["best_loss"] == min(logged.values()) == logged[best["step"]]
+
+
+def test_overrides_and_header(run: Path) -> None:
+    loaded = load_run(run, checkpoint="last", overrides=["decode.beam_size=7"], device=CPU)
+    assert loaded.recipe.decode.beam_size == 7
+    assert loaded.header() == {
+        "run": "run",
+        "checkpoint": "step-00000120",
+        "system": "indigo",
+        "source_lang": "en",
+        "target_lang": "en",
+        "vocabulary": loaded.codecs.target.vocabulary.digest,
+    }
+    with pytest.raises(RecipeError, match="beam_sise"):
+        load_run(run, overrides=["decode.beam_sise=7"], device=CPU)
+
+
+def swapped(vocabulary: Vocabulary) -> Vocabulary:
+    """The same words, the first two in each other's place."""
+    return replace(vocabulary, tokens=(*vocabulary.tokens[1::-1], *vocabulary.tokens[2:]))
+
+
+def test_case_43_an_exchanged_vocabulary_file(run: Path) -> None:
+    path = run / "assets" / "vocabulary.json"
+    path.write_text(swapped(Vocabulary.from_json(path.read_text("utf-8"), where=str(path))).to_json(), "utf-8")
+    with pytest.raises(IndigoError, match="does not belong"):
+        load_run(run, device=CPU)
+
+
+def test_case_43_all_assets_of_another_run(tiny: Tiny, run: Path) -> None:
+    """Consistent in themselves, but another vocabulary of the same size: only the checkpoint can tell."""
+    codecs = Corpus.open(tiny.corpus).codecs
+    side = replace(codecs.target, vocabulary=swapped(codecs.target.vocabulary))
+    replace(codecs, source=side, target=side).save(run / "assets")
+    with pytest.raises(CheckpointError, match="vocabulary does not belong to this checkpoint"):
+        load_run(run, device=CPU)
+
+
+def test_another_recipe_than_the_one_of_the_weights(run: Path) -> None:
+    path = run / "recipe.toml"
+    path.write_text(path.read_text("utf-8").replace("ff_dim = 32", "ff_dim = 64"), "utf-8")
+    with pytest.raises(CheckpointError, match="do not fit the recipe"):
+        load_run(run, device=CPU)
+
+
+def test_a_newer_run_and_a_newer_checkpoint_are_refused(run: Path) -> None:
+    facts = open_checkpoint(run).folder / "checkpoint.json"
+    facts.write_text(facts.read_text("utf-8").replace('"version": 1', '"version": 2'), "utf-8")
+    with pytest.raises(CheckpointError, match="newer"):
+        load_run(run, device=CPU)
+    facts = run / "run.json"
+    facts.write_text(facts.read_text("utf-8").replace('"version": 1', '"version": 2'), "utf-8")
+    with pytest.raises(DataError, match="newer"):
+        load_run(run, device=CPU)
+
+
+def test_what_is_missing_is_named(run: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="not a run folder"):
+        load_run(tmp_path, device=CPU)
+    with pytest.raises(CheckpointError, match="'nope'"):
+        load_run(run, checkpoint="nope", device=CPU)
+    (run / "assets" / "codecs.json").unlink()
+    with pytest.raises(DataError) as caught:
+        load_run(run, device=CPU)
+    assert caught.value.where.endswith("codecs.json")

@@ -1,0 +1,62 @@
+"""Device, precision and threads as they are asked for on the command line."""
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from indigo_cli.engine.runtime import Runtime
+from indigo_cli.errors import UsageError
+
+
+@pytest.fixture(autouse=True)
+def _same_threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+def test_cpu_and_its_threads() -> None:
+    before = torch.get_num_threads()
+    assert Runtime("cpu").start() == torch.device("cpu")
+    assert torch.get_num_threads() == before  # 0 leaves them alone
+    Runtime("cpu", threads=3).start()
+    assert torch.get_num_threads() == 3
+
+
+@pytest.mark.parametrize("available", [True, False])
+def test_auto_takes_cuda_where_there_is_one(monkeypatch: pytest.MonkeyPatch, available: bool) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: available)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: int(available))
+    assert Runtime().start().type == ("cuda" if available else "cpu")
+
+
+@pytest.mark.parametrize(
+    ("runtime", "where"),
+    [
+        (Runtime("gpu"), "--device"),
+        (Runtime("meta"), "--device"),
+        (Runtime("cuda:x"), "--device"),
+        (Runtime(precision="fp16"), "--precision"),
+        (Runtime(threads=-1), "--threads"),
+    ],
+)
+def test_what_nobody_knows_is_refused(runtime: Runtime, where: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        runtime.start()
+    assert caught.value.where == where
+    assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize(("name", "count"), [("cuda", 0), ("cuda:0", 0), ("cuda:2", 2)])
+def test_a_cuda_device_that_is_not_there(monkeypatch: pytest.MonkeyPatch, name: str, count: int) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: count > 0)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
+    with pytest.raises(UsageError, match=f"no device '{name}'"):
+        Runtime(name).start()
+
+
+@pytest.mark.parametrize(("precision", "dtype"), [("fp32", torch.float32), ("bf16", torch.bfloat16)])
+def test_precision_is_that_of_matrix_products(precision: str, dtype: torch.dtype) -> None:
+    with Runtime("cpu", precision).autocast(torch.device("cpu")):
+        assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == dtype
