@@ -113,9 +113,7 @@ def ForcedLength(system: Any, source: Any, *, beam_size: int, steps: int) -> Any
 
     num = len(source.values)
     with torch.inference_mode():
-        return _Inference(
-            _Search(NoEnd(), source, beam_size=beam_size, length_penalty=1.0, max_lengths=[steps] * num)
-        )
+        return _Inference(_Search(NoEnd(), source, beam_size=beam_size, length_penalty=1.0, max_lengths=[steps] * num))
 
 
 class _Inference:

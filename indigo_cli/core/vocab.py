@@ -11,7 +11,7 @@ from indigo_cli.errors import DataError
 PAD, BOS, EOS, EOD, UNK = range(5)
 NUM_SPECIALS = 5
 FIRST_WORD = EOD
-"""Ids from here on are words of the softmax: `<eod>`, `<unk>` and the ordinary tokens. PAD, `<s>` and `</s>` are not."""
+"""Ids from here on are words of the softmax: `<eod>`, `<unk>` and the ordinary tokens."""
 SPECIAL_NAMES = ("<pad>", "<s>", "</s>", "<eod>", "<unk>")
 """For display only: a token of the text that looks like one of these has an ordinary id."""
 FORMAT = "indigo-vocabulary"
@@ -87,7 +87,9 @@ class Vocabulary:
         except (ValueError, KeyError, TypeError) as error:
             raise DataError("this is not an indigo vocabulary file", where=where, fix=fix) from error
         if version > VERSION:
-            raise DataError(f"vocabulary version {version} is newer than this indigo reads ({VERSION})", where=where, fix="upgrade indigo")
+            what = f"vocabulary version {version} is newer than this indigo reads ({VERSION})"
+            raise DataError(what, where=where, fix="upgrade indigo")
         if vocabulary.digest != header.get("digest"):
-            raise DataError("the vocabulary was changed after it was written (its digest differs)", where=where, fix=fix)
+            what = "the vocabulary was changed after it was written (its digest differs)"
+            raise DataError(what, where=where, fix=fix)
         return vocabulary

@@ -11,7 +11,7 @@ import os
 import stat
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO, cast
@@ -33,28 +33,33 @@ def read_lines(path: Path | str) -> Iterator[str]:
         UsageError: the file is missing or cannot be opened.
         DataError: bytes that are not UTF-8, a truncated or damaged compressed file; both name file and line.
     """
-    number = 0
     with _open_binary(path) as stream:
-        try:
-            for number, raw in enumerate(stream, start=1):
-                if number == 1:
-                    raw = raw.removeprefix(BOM)
-                    if not raw:
-                        continue
-                raw = raw[:-2] if raw.endswith(b"\r\n") else raw.removesuffix(b"\n")
-                yield raw.decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise DataError(
-                f"byte 0x{error.object[error.start]:02X} is not valid UTF-8",
-                where=f"{path}:{number}",
-                fix="convert the file to UTF-8, e.g. with iconv",
-            ) from error
-        except EOFError as error:
-            raise DataError(
-                "the compressed file is truncated", where=f"{path}:{number + 1}", fix="copy or download it again"
-            ) from error
-        except (gzip.BadGzipFile, zlib.error, lzma.LZMAError, OSError) as error:
-            raise DataError(f"cannot read the file: {error}", where=f"{path}:{number + 1}") from error
+        yield from decode_lines(stream, path)
+
+
+def decode_lines(raw_lines: Iterable[bytes], path: Path | str) -> Iterator[str]:
+    """Yield the text of raw lines as `read_lines` does; `path` is for messages."""
+    number = 0
+    try:
+        for number, raw in enumerate(raw_lines, start=1):
+            if number == 1:
+                raw = raw.removeprefix(BOM)
+                if not raw:
+                    continue
+            raw = raw[:-2] if raw.endswith(b"\r\n") else raw.removesuffix(b"\n")
+            yield raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"byte 0x{error.object[error.start]:02X} is not valid UTF-8",
+            where=f"{path}:{number}",
+            fix="convert the file to UTF-8, e.g. with iconv",
+        ) from error
+    except EOFError as error:
+        raise DataError(
+            "the compressed file is truncated", where=f"{path}:{number + 1}", fix="copy or download it again"
+        ) from error
+    except (gzip.BadGzipFile, zlib.error, lzma.LZMAError, OSError) as error:
+        raise DataError(f"cannot read the file: {error}", where=f"{path}:{number + 1}") from error
 
 
 @contextmanager

@@ -338,6 +338,7 @@ class _Fit:
             raise CheckpointError("the vocabulary does not belong to this checkpoint", where=str(found.folder))
         self.system.load_state_dict(found.weights())
         checkpoints.restore_training_state(found.training(), self.optimizer, dict(self.system.named_parameters()))
+        checkpoints.link(self.checkpoints, "last", found.folder.name)  # a kill may have come before it
         facts = found.facts
         self.step = self.saved_step = facts["step"]
         self.epoch, self.skip = facts["epoch"], facts["skip"]
@@ -432,7 +433,7 @@ class _Fit:
         raise RunError(
             f"the gradient of update {bad} is not finite; the weights were left as they were. Batch: {shown}",
             where=str(self.run_folder.path),
-            fix=f"{good}: look at these examples, then --resume with a lower train.learning_rate or --precision fp32",
+            fix=f"{good}: look at these examples; --init RUN -o NEW with a lower train.learning_rate starts from it",
         )
 
     def _validate(self, log: Log, stop: StopRequest) -> None:

@@ -53,7 +53,7 @@ class GenerateSummary:
 
     def text(self) -> str:
         """One line for people."""
-        return f"decoded {self.lines:,} lines"
+        return f"decoded {self.lines:,} line{'s' * (self.lines != 1)}"
 
     def warnings(self) -> list[str]:
         """Lines that were not treated as a user may expect."""
@@ -65,7 +65,8 @@ class GenerateSummary:
             if lines:
                 named = ", ".join(str(line + 1) for line in lines[:NAMED_LINES])
                 more = ", ..." if len(lines) > NAMED_LINES else ""
-                found.append(f"{len(lines)} lines were {what}: line {named}{more}")
+                count = f"{len(lines)} lines were" if len(lines) > 1 else "1 line was"
+                found.append(f"{count} {what}: line {named}{more}")
         return found
 
 

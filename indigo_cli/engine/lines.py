@@ -1,17 +1,20 @@
 """Input of decoding, in blocks: a file in fixed blocks, a pipe in whatever has arrived."""
 
-import queue
+import os
+import select
 import stat
 import sys
-import threading
+from collections import deque
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from indigo_cli.data.files import STANDARD_STREAM, read_lines
+from indigo_cli.data.files import STANDARD_STREAM, decode_lines, read_lines
+from indigo_cli.errors import DataError
 
 BLOCK_LINES = 2000
 """Lines of a block; a batch never crosses one, so that results do not depend on how work is shared."""
+CHUNK_BYTES = 1 << 16
 PATIENCE_SECONDS = 0.01
 """How long to wait for one more line of a pipe before those that have arrived are answered."""
 
@@ -19,8 +22,8 @@ PATIENCE_SECONDS = 0.01
 def line_blocks(path: Path | str) -> Iterator[list[str]]:
     """Yield the lines of a file or of standard input (`-`).
 
-    A writer that waits for its answer before it sends the next line gets it: a pipe or terminal is read by a thread,
-    and a block ends as soon as nothing more has arrived.
+    A writer that waits for its answer before it sends the next line gets it: a block of a pipe or terminal ends as soon
+    as no other line has arrived.
     """
     if str(path) != STANDARD_STREAM or stat.S_ISREG(_stdin_mode()):
         lines = read_lines(path)
@@ -31,8 +34,6 @@ def line_blocks(path: Path | str) -> Iterator[list[str]]:
 
 
 def _stdin_mode() -> int:
-    import os
-
     try:
         return os.fstat(sys.stdin.fileno()).st_mode
     except (OSError, ValueError):  # not a real file, as in tests
@@ -40,33 +41,54 @@ def _stdin_mode() -> int:
 
 
 def _arriving_blocks() -> Iterator[list[str]]:
-    arrived: queue.Queue[str | BaseException | None] = queue.Queue(maxsize=2 * BLOCK_LINES)
-
-    def read() -> None:
-        try:
-            for line in read_lines(STANDARD_STREAM):
-                arrived.put(line)
-            arrived.put(None)
-        except BaseException as error:  # told to the one who waits
-            arrived.put(error)
-
-    threading.Thread(target=read, daemon=True, name="indigo-stdin").start()
-    while True:
-        block: list[str] = []
-        ended: BaseException | None = None
-        more = True
-        while len(block) < BLOCK_LINES:
-            try:
-                item = arrived.get(timeout=PATIENCE_SECONDS if block else None)
-            except queue.Empty:
-                break
-            if not isinstance(item, str):
-                more, ended = False, item
-                break
-            block.append(item)
+    arriving = _Arriving(sys.stdin.fileno())
+    block: list[str] = []
+    try:
+        for line in decode_lines(arriving, STANDARD_STREAM):
+            block.append(line)
+            if len(block) == BLOCK_LINES or not arriving.more():
+                yield block
+                block = []
+    except DataError:
         if block:
             yield block
-        if ended is not None:
-            raise ended
-        if not more:
-            return
+        raise
+
+
+class _Arriving:
+    """Raw lines of a pipe or terminal, and whether there is one more already.
+
+    It reads the descriptor itself: a thread that waits in Python's own stdin makes the interpreter abort when a signal
+    ends the program.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._lines: deque[bytes] = deque()
+        self._unfinished: list[bytes] = []
+        self._ended = False
+
+    def __iter__(self) -> Iterator[bytes]:
+        while self._lines or not self._ended:
+            if self._lines:
+                yield self._lines.popleft()
+            else:
+                self._read()
+
+    def more(self) -> bool:
+        """Tell whether a whole line has arrived, or arrives soon."""
+        while not (self._lines or self._ended) and select.select([self._descriptor], [], [], PATIENCE_SECONDS)[0]:
+            self._read()
+        return bool(self._lines)
+
+    def _read(self) -> None:
+        """Take what there is; wait if there is nothing."""
+        data = os.read(self._descriptor, CHUNK_BYTES)
+        self._ended = not data
+        first, *others = data.split(b"\n")
+        self._unfinished.append(first)
+        for part in others:
+            self._lines.append(b"".join(self._unfinished) + b"\n")
+            self._unfinished = [part]
+        if self._ended and any(self._unfinished):
+            self._lines.append(b"".join(self._unfinished))

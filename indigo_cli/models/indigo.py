@@ -300,7 +300,7 @@ def _parent_products(keys_PRD: Tensor, query_SCD: Tensor, parent_SC: Tensor) -> 
     sentences, candidates, model_dim = query_SCD.shape
     beam = len(keys_PRD) // sentences
     queries = query_SCD[:, None].expand(sentences, beam, candidates, model_dim).reshape(-1, candidates, model_dim)
-    products = torch.bmm(keys_PRD, queries.transpose(1, 2)).unflatten(0, (sentences, beam))  # (S, B, R, C)
+    products: Tensor = torch.bmm(keys_PRD, queries.transpose(1, 2)).unflatten(0, (sentences, beam))  # (S, B, R, C)
     if beam == 1:
         return products[:, 0].transpose(1, 2).flatten(0, 1)
     sentence = torch.arange(sentences, device=parent_SC.device)[:, None]

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -133,7 +134,11 @@ def process(tiny: Tiny) -> Iterator[subprocess.Popen[bytes]]:
     yield started
     timer.cancel()
     started.kill()
-    started.communicate()
+    started.wait()
+    for stream in (started.stdin, started.stdout, started.stderr):
+        with suppress(BrokenPipeError):
+            if stream:
+                stream.close()
 
 
 @pytest.mark.slow
@@ -151,7 +156,7 @@ def test_case_115_and_9_a_pipe_is_answered_line_by_line(
     process.stdin.close()
     assert process.stdout.read().decode("utf-8") == expected[3]
     assert process.wait(SECONDS) == 0
-    assert process.stderr.read() == b""
+    assert all(line.startswith(b"warning: ") for line in process.stderr.read().splitlines())
 
 
 @pytest.mark.slow
@@ -165,7 +170,7 @@ def test_a_signal_ends_the_wait_for_a_line(
     process.stdout.readline()
     process.send_signal(number)
     assert process.wait(SECONDS) == status
-    assert b"Traceback" not in process.stderr.read()
+    assert process.stderr.read().strip() in (b"", b"interrupted")
 
 
 @pytest.mark.slow

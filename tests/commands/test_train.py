@@ -91,7 +91,7 @@ def test_case_79_twice_then_resumed_then_with_other_settings(indigo: Run, tiny: 
         (["--set", "train.learning_rte=1"], "did you mean `learning_rate`"),
         (["--set", "train.max_steps=-1"], "train.max_steps"),
         (["--set", "train.max_steps=0"], "some limit is needed"),
-        (["--set", "model.system=transformer"], "l2r only, not rnd"),
+        (["--set", "model.system=transformer"], "it generates l2r only"),
         (["--init", "nowhere"], "nowhere"),
         (["--device", "gpu"], "unknown device 'gpu'"),
         (["--precision", "fp8"], "unknown precision 'fp8'"),
