@@ -126,7 +126,9 @@ class _Bar:
 
     def advance(self, amount: int = 1, *, info: str = "") -> None:
         self.info = info or self.info
-        self.bar.update(self.task, advance=amount, info=self.info)
+        speed = self.bar.tasks[self.task].speed  # of the last half minute
+        rate = f"{speed:,.1f}/s" if speed else ""
+        self.bar.update(self.task, advance=amount, info=self.info, rate=rate)
 
 
 @contextmanager
@@ -151,12 +153,13 @@ def progress(label: str, *, total: int | None = None, unit: str = "lines", start
             rich_progress.BarColumn(),
             rich_progress.MofNCompleteColumn(),
             rich_progress.TextColumn(unit),
+            rich_progress.TextColumn("{task.fields[rate]}"),
             rich_progress.TimeElapsedColumn(),
             rich_progress.TimeRemainingColumn(),
             rich_progress.TextColumn("{task.fields[info]}"),
         )
         with rich_progress.Progress(*columns, console=stderr_console(), transient=True) as bar:
-            task = bar.add_task(label, total=total, completed=start, info="")
+            task = bar.add_task(label, total=total, completed=start, info="", rate="")
             yield _Bar(bar, task)
 
 

@@ -34,14 +34,15 @@ def token_batches(
     order = np.lexsort((jitter, np.floor(source + 2 * jitter), length))
     lengths = length[order]
 
-    def cost(first: int, last: int) -> float:
+    def cost(first: int, last: int) -> int:
         count, longest = last - first + 1, int(lengths[last])
-        return count * longest * max(1.0, longest / PAIRS_PER_TOKEN)
+        return count * longest * max(PAIRS_PER_TOKEN, longest)
 
+    budget = batch_tokens * PAIRS_PER_TOKEN
     batches = []
     first = 0
     while first < len(order):
-        end = first + bisect_right(range(first, len(order)), batch_tokens, key=partial(cost, first))
+        end = first + bisect_right(range(first, len(order)), budget, key=partial(cost, first))
         end = max(end, first + 1)
         batches.append(order[first:end])
         first = end
@@ -69,7 +70,8 @@ def batch_stream(
 ) -> Iterator[tuple[int, int, NDArray[np.int64]]]:
     """Yield (epoch, position in the epoch, item indices) for ever, from micro-batch `skip` of `epoch` on.
 
-    Process `rank` of `world` takes every `world`-th micro-batch of the one stream.
+    Process `rank` of `world` takes every `world`-th micro-batch of the one stream, counted from where it starts. There
+    must be something to draw from.
     """
     turn = 0
     while True:

@@ -227,8 +227,8 @@ def _orders_by_split(recipe: "Recipe", corpus: Corpus, files: Sequence[Path]) ->
     """Decide how the targets of train and valid are ordered."""
     allowed = MODELS[recipe.system].orders
     names = [name for name in ("train", "valid") if name in corpus.splits]
-    if "train" not in names:
-        raise UsageError("the corpus has no split `train`", where=str(corpus.folder), fix="add it to data.splits")
+    if "train" not in names or not len(corpus.split("train")):
+        raise UsageError("the corpus has no training pairs", where=str(corpus.folder), fix="add data.splits.train")
     if not files:
         if allowed is not None and recipe.order.name not in allowed:
             raise UsageError(
@@ -370,6 +370,8 @@ class _Fit:
                     row = window.row(report)
                     log.write(row)
                     info = f"loss {row['loss']:.3f}"
+                    if config.max_cpu_minutes:
+                        info += f", {self.cpu_minutes():.0f} of {config.max_cpu_minutes:g} CPU minutes"
                     window = _Window()
                 bar.advance(info=info)
                 if stop:

@@ -68,7 +68,7 @@ def test_case_47_the_cut_line_is_named(indigo: Run, tiny: Tiny) -> None:
     assert done.status == 0
     assert len(done.out.splitlines()) == 3
     (warning,) = done.err.splitlines()
-    assert warning.startswith("warning: 1 lines") and warning.endswith("line 2")
+    assert warning.startswith("warning: 1 line was") and warning.endswith("cut: line 2")
 
 
 @pytest.mark.parametrize(

@@ -119,7 +119,7 @@ def test_a_non_finite_gradient_exits_1(indigo: Run, tiny: Tiny, monkeypatch: pyt
     error, at, hint = done.err.splitlines()
     assert error.startswith("error: the gradient of update 1 is not finite") and "train:" in error
     assert at == "at: run"
-    assert "no checkpoint was saved yet" in hint and "--resume" in hint
+    assert hint.startswith("hint: no checkpoint was saved yet")
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
@@ -150,9 +150,9 @@ def test_signals_save_and_exit(
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_case_75_a_signal_from_outside(tiny: Tiny, number: signal.Signals, status: int) -> None:
     """In a process of its own: a whole checkpoint of the last update, nothing else left, and it can be resumed."""
-    options = ["--corpus", tiny.corpus, "-o", "run", "--set", "train.save_every=1000000"]
+    options = ["--corpus", str(tiny.corpus), "-o", "run", "--set", "train.save_every=1000000"]
     options += ["--set", "train.validate_every=1000000", "--threads", "1", "--quiet"]
-    command = [sys.executable, "-m", "indigo_cli", "train", tiny.recipe_path, *options]
+    command = [sys.executable, "-m", "indigo_cli", "train", str(tiny.recipe_path), *options]
     process = subprocess.Popen([*command, "--set", "train.max_steps=1000000"], stderr=subprocess.PIPE)
     log = Path("run/log.jsonl")
     began = time.monotonic()

@@ -211,6 +211,7 @@ INSTANTS = [(os, "mkdir"), (os, "replace"), (os, "symlink"), (os, "unlink"), (os
 """Whatever readers can see of a save; a kill comes before the n-th of them."""
 
 
+@pytest.mark.slow
 def test_a_kill_at_any_instant_leaves_the_old_checkpoint_or_the_new_one(tmp_path: Path) -> None:
     """Saving, linking and pruning: every name leads to a whole checkpoint, and the next save clears up."""
     seen = set()

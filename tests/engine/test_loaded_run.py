@@ -31,7 +31,7 @@ def valid_loss(tiny: Tiny, system: torch.nn.Module) -> float:
     with torch.no_grad():
         parts = [system(batch) for batch in split.once()]
     total = sum(float(nats) for losses in parts for nats, _ in losses.parts.values())
-    return total / sum(losses.weight for losses in parts)
+    return total / float(sum(losses.weight for losses in parts))
 
 
 def test_the_weights_are_those_that_were_trained(tiny: Tiny, run: Path) -> None:

@@ -13,10 +13,10 @@ from indigo_cli.errors import CheckpointError, DataError, IndigoError, UsageErro
 
 
 def codecs_of(source: list[str], target: list[str]) -> Codecs:
-    sides = [
-        SideCodec("none", "en", False, None, Vocabulary(tuple(words), (1,) * len(words))) for words in (source, target)
-    ]
-    return Codecs(*sides)
+    def side(words: list[str]) -> SideCodec:
+        return SideCodec("none", "en", False, None, Vocabulary(tuple(words), (1,) * len(words)))
+
+    return Codecs(side(source), side(target))
 
 
 A, B = ["red", "cat", "dog"], ["cat", "red", "dog"]

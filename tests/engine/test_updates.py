@@ -86,7 +86,7 @@ def test_the_gradient_is_the_mean_over_all_predictions_of_the_update(name: str) 
     for number in range(SENTENCES):
         batch = sentence_batch([number])
         losses: Losses = system(batch, 0.1)
-        losses.objective.backward()  # type: ignore[no-untyped-call]
+        losses.objective.backward()
         predictions += int(batch.lengths.sum()) + 1
     squares = sum(float(p.grad.double().square().sum()) for p in system.parameters() if p.grad is not None)
     assert float(report.grad_norm) == pytest.approx(squares**0.5 / predictions, rel=1e-4)
