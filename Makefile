@@ -10,7 +10,7 @@ PYTEST_WORKERS ?= 2
 .PHONY: demo test check bench lint setup clean
 .DELETE_ON_ERROR:
 
-# ARGS goes to the command: make demo ARGS="--task star-graph"
+# ARGS goes to the command: make demo ARGS="--seed 2"
 demo: $(READY)
 	$(BIN)/indigo demo $(ARGS)
 

@@ -31,6 +31,8 @@ from indigo_cli.errors import IndigoError, RunError, UsageError
 
 COMMANDS: tuple[Callable[..., None], ...] = (preprocess, reorder, train, decode, evaluate, show, demo)
 """In the order of work; each is named like its function."""
+PLANNED = ("search-orders", "score", "average")
+"""Commands that later versions add."""
 ANYWHERE = ("--quiet", "--verbose", "--debug")
 """Options of the whole program that may stand anywhere before `--`: nobody remembers on which side of a command."""
 # Typer raises click's exceptions, older versions the package's, newer ones a copy's; both have this base class.
@@ -39,6 +41,13 @@ CLICK_ERROR: type[Exception] = typer.BadParameter.__mro__[2]
 
 class Group(TyperGroup):
     """The commands, with the options of the whole program accepted after a command's name as well."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the command; say of one that is still to come that it is."""
+        if args and args[0] in PLANNED:
+            fix = f"this version has {', '.join(function.__name__ for function in COMMANDS)}"
+            raise UsageError(f"`indigo {args[0]}` comes in a later version", where="indigo", fix=fix)
+        return super().resolve_command(ctx, args)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Move the options of the whole program to the front."""
@@ -147,10 +156,18 @@ def _as_fault(error: BaseException) -> IndigoError:
     if isinstance(error, OSError):
         kind = UsageError if isinstance(error, _USER_OS_ERRORS) else RunError
         return kind(error.strerror or str(error), where=str(error.filename or ""))
-    if isinstance(error, MemoryError):
+    if _out_of_memory(error):
         return RunError("out of memory", fix="use smaller batches or a smaller model")
     fix = "this is a fault of indigo: run again with --debug and report what it shows"
     return RunError(f"{type(error).__name__}: {error}", fix=fix)
+
+
+def _out_of_memory(error: BaseException) -> bool:
+    """Tell Python's and torch's ways to say so; torch's are told by name and text, since it is not loaded here."""
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+        return True
+    said = ("can't allocate memory", "not enough memory", "out of memory")
+    return isinstance(error, RuntimeError) and any(text in str(error) for text in said)
 
 
 _USER_OS_ERRORS = (FileNotFoundError, FileExistsError, PermissionError, IsADirectoryError, NotADirectoryError)

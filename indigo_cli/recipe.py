@@ -21,13 +21,12 @@ from indigo_cli.core.settings import (
     Rate,
     apply_overrides,
     did_you_mean,
-    dump_toml,
     parse_section,
     place_of,
     spell,
     unknown_key,
 )
-from indigo_cli.core.toml import Key, Places, read_toml
+from indigo_cli.core.toml import Key, Places, dump_toml, read_toml
 from indigo_cli.decoding.beam import DecodeConfig
 from indigo_cli.engine.assess import EvaluateConfig
 from indigo_cli.engine.assign import OrderConfig

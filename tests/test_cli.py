@@ -271,3 +271,23 @@ def test_text_and_names_are_utf8_whatever_the_locale(env: dict[str, str], tmp_pa
 def test_python_m_is_the_command() -> None:
     line = [sys.executable, "-m", "indigo_cli", "--version"]
     assert subprocess.run(line, capture_output=True, text=True, check=True).stdout == f"indigo {__version__}\n"
+
+
+def test_a_command_that_is_still_to_come_is_known(indigo: Indigo) -> None:
+    for name in ("search-orders", "score", "average"):
+        done = indigo(name, "run")
+        assert done.status == 2 and f"`indigo {name}` comes in a later version" in done.err
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        type("OutOfMemoryError", (RuntimeError,), {})("CUDA out of memory. Tried to allocate 2 GiB"),
+        RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"),
+    ],
+)
+def test_too_little_memory_is_no_fault_of_indigo(error: Exception) -> None:
+    fault = cli._as_fault(error)
+    assert fault.exit_code == 1 and fault.what == "out of memory" and "smaller" in fault.fix
+    assert "fault of indigo" in cli._as_fault(RuntimeError("anything else")).fix

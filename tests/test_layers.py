@@ -22,7 +22,7 @@ LAYERS = (
 TORCH_LAYERS = {"engine", "recipe", "demo", "decoding", "models", "nn"}
 TORCH_FILES = {"data/batch.py", "data/collate.py", "data/batching.py"}
 # What importing a command's module may load: `--help` imports all of them.
-LIGHT = {"typer", "indigo_cli.errors", "indigo_cli.core.console", "indigo_cli"}
+LIGHT = {"typer", "indigo_cli.errors", "indigo_cli.core.console", "indigo_cli.core.format", "indigo_cli"}
 
 FILES = sorted(PACKAGE.rglob("*.py"))
 

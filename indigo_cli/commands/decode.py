@@ -1,18 +1,11 @@
 """`indigo decode`: raw text in, raw text out."""
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-
-class Form(StrEnum):
-    """The same names as `engine.generate.Format`, known without loading torch."""
-
-    text = "text"
-    tsv = "tsv"
-    jsonl = "jsonl"
+from indigo_cli.core.format import Format
 
 
 def decode(
@@ -23,7 +16,7 @@ def decode(
         Path | None, typer.Option("--corpus", help="Corpus folder for --split.", show_default="the run's")
     ] = None,
     output: Annotated[str, typer.Option("--output", "-o", help="File; - is standard output.")] = "-",
-    form: Annotated[Form, typer.Option("--format", help="text, tsv (n-best) or jsonl (traces)")] = Form.text,
+    form: Annotated[Format, typer.Option("--format", help="text, tsv (n-best) or jsonl (traces)")] = Format.text,
     beam: Annotated[
         int | None, typer.Option("--beam", help="Beam size; 1 = greedy.", show_default="the recipe's")
     ] = None,
@@ -40,19 +33,21 @@ def decode(
 ) -> None:
     """Turn every line of text into its best hypothesis."""
     from indigo_cli.core import console
-    from indigo_cli.engine.generate import Format, generate
+    from indigo_cli.engine.generate import generate
     from indigo_cli.engine.runtime import Runtime
     from indigo_cli.errors import UsageError
 
     if split and source != "-":
         raise UsageError("--split and --input both name what to decode", where="--split", fix="give one of the two")
+    if corpus is not None and not split:
+        raise UsageError("--corpus is where --split is read from", where="--corpus", fix="add --split, or leave it out")
     summary = generate(
         run,
         source=source,
         split=split,
         corpus_folder=corpus,
         output=output,
-        form=Format(form.value),
+        form=form,
         n_best=n_best,
         checkpoint=checkpoint,
         overrides=[*(override or []), *([] if beam is None else [f"decode.beam_size={beam}"])],

@@ -1,7 +1,6 @@
 """`indigo evaluate`: scores of outputs against untouched references."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
@@ -35,6 +34,7 @@ def evaluate(
 
     from indigo_cli.core import console
     from indigo_cli.engine.assess import assess_files
+    from indigo_cli.engine.present import print_to_terminal
 
     config, language = _settings(override or [], metrics)
     report = assess_files(
@@ -47,46 +47,42 @@ def evaluate(
     if output_format is Format.json:
         typer.echo(json.dumps(report.as_json(), ensure_ascii=False))
     else:
-        _print_table(report)
+        print_to_terminal([score_table(report)], width=10_000)  # a file has no right margin
+        for name, figure in report.systems[0].scores.items():
+            typer.echo(f"{name}: {figure.signature}")
     console.status(f"{report.num_lines} lines, {len(reference)} reference{'s' * (len(reference) > 1)} each")
 
 
-@dataclass(frozen=True)
-class _Data:
-    """What of the recipe's [data] section matters here."""
-
-    target_lang: str = ""
+RECIPE_KEYS = (
+    "name", "seed", "data", "preprocess", "order", "model", "train", "search", "decode", "evaluate",
+)  # fmt: skip
+"""First parts of the keys of a recipe; reading them off `recipe.py` would load torch."""
 
 
 def _settings(overrides: Sequence[str], metrics: str | None) -> "tuple[EvaluateConfig, str]":
     """Return the [evaluate] section and the target language (empty: as the traces say) from the options."""
     import json
 
+    from indigo_cli.core import console
     from indigo_cli.core.settings import apply_overrides, parse_section, unknown_key
     from indigo_cli.engine.assess import EvaluateConfig
+    from indigo_cli.engine.prepare import DataConfig
     from indigo_cli.errors import RecipeError
 
     if metrics is not None:
         names = [name.strip() for name in metrics.split(",") if name.strip()]
         overrides = [*overrides, f"evaluate.metrics={json.dumps(names)}"]
     mapping, places = apply_overrides({}, overrides)
-    faults = [unknown_key((name,), ["evaluate", "data"], places, {}) for name in mapping.keys() - {"evaluate", "data"}]
+    faults = [unknown_key((name,), RECIPE_KEYS, places, {}) for name in mapping if name not in RECIPE_KEYS]
     config, more = parse_section(EvaluateConfig, mapping.get("evaluate", {}), prefix=("evaluate",), places=places)
-    data, yet_more = parse_section(_Data, mapping.get("data", {}), prefix=("data",), places=places)
+    data, yet_more = parse_section(DataConfig, mapping.get("data", {}), prefix=("data",), places=places)
     if config is None or data is None or faults:
         raise RecipeError(faults + more + yet_more)
+    given = [override.partition("=")[0].strip() for override in overrides]
+    unused = [key for key in given if key.split(".")[0] != "evaluate" and key != "data.target_lang"]
+    if unused:
+        console.note(f"{', '.join(dict.fromkeys(unused))}: nothing to evaluate with it")
     return config, data.target_lang
-
-
-def _print_table(report: "Report") -> None:
-    from indigo_cli.core.console import stdout_console
-
-    console = stdout_console()
-    if not console.is_terminal:
-        console.width = 10_000  # a file has no right margin; the table takes what it needs
-    console.print(score_table(report))
-    for name, figure in report.systems[0].scores.items():
-        console.print(f"{name}: {figure.signature}", soft_wrap=True)
 
 
 def score_table(report: "Report") -> "Table":

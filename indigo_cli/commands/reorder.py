@@ -51,9 +51,7 @@ def order_config(name: str, *, splits: Sequence[str], parses: Sequence[str], ove
     Raises:
         UsageError, RecipeError: an unknown order, a parse file of no split, a wrong setting.
     """
-    from difflib import get_close_matches
-
-    from indigo_cli.core.settings import apply_overrides, parse_section
+    from indigo_cli.core.settings import apply_overrides, did_you_mean, parse_section
     from indigo_cli.engine.assign import OrderConfig
     from indigo_cli.errors import RecipeError, UsageError
     from indigo_cli.orders import ORDERS
@@ -81,13 +79,9 @@ def order_config(name: str, *, splits: Sequence[str], parses: Sequence[str], ove
     if config is None:
         raise RecipeError(faults)
     if config.name not in ORDERS:
-        close = get_close_matches(config.name, ORDERS, n=1, cutoff=0.3)
         known = f"the orders are {' '.join(ORDERS)}"
+        near = did_you_mean(config.name, ORDERS)
         if config.name == "sao":
-            known = "searched orders come from `indigo search-orders`, which is not in this version"
-        raise UsageError(
-            f"there is no predefined order {config.name!r}",
-            where="ORDER",
-            fix=f"did you mean {close[0]}? {known}" if close and config.name != "sao" else known,
-        )
+            near, known = "", "searched orders come from `indigo search-orders`, which is not in this version"
+        raise UsageError(f"there is no predefined order {config.name!r}", where="ORDER", fix=f"{near} {known}".strip())
     return config

@@ -35,11 +35,6 @@ def is_quiet() -> bool:
     return _state.quiet
 
 
-def is_verbose() -> bool:
-    """Tell whether details are wanted."""
-    return _state.verbose
-
-
 def note(text: str) -> None:
     """Say something a user may want to know; not with --quiet."""
     if not _state.quiet:

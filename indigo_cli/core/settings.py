@@ -15,7 +15,6 @@ from typing import Annotated, Any, TypeVar, get_args, get_type_hints
 from annotated_types import Ge, Gt, Lt
 
 from indigo_cli.core.toml import MAX_DEPTH, Key, Places, dump_value, read_key
-from indigo_cli.core.toml import dump_toml as dump_toml
 from indigo_cli.errors import IndigoError, UsageError
 
 Count = Annotated[int, Ge(1)]

@@ -3,11 +3,13 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from indigo_cli.core import bpe as bpe_module
 from indigo_cli.core.bpe import BPE
+from indigo_cli.core.format import check_header
 from indigo_cli.core.tokenizer import Tokenizer, make_tokenizer
 from indigo_cli.core.vocab import Vocabulary
 from indigo_cli.errors import DataError
@@ -39,6 +41,10 @@ class SideCodec:
     def __post_init__(self) -> None:
         object.__setattr__(self, "tokenizer", make_tokenizer(self.tokenizer_name, self.lang))
 
+    @cached_property
+    def _bag(self) -> "BagTokenizer":
+        return BagTokenizer(self.tokenizer, lowercase=self.lowercase)
+
     def words(self, line: str) -> list[str]:
         """Return the tokens of a raw line, before they are split into pieces."""
         return tokenize_line(self.tokenizer, line, lowercase=self.lowercase)
@@ -51,6 +57,11 @@ class SideCodec:
     def encode(self, line: str) -> list[int]:
         """Return the ids of a raw line, `UNK` for pieces that training never saw."""
         return self.vocabulary.encode(self.pieces(line))
+
+    def encode_bag(self, line: str) -> list[int]:
+        """Return the sorted ids of the words of a raw line, each tokenised by itself (see `BagTokenizer`)."""
+        words = self._bag(line)
+        return sorted(self.vocabulary.encode(words if self.bpe is None else bpe_module.split_all(self.bpe, words)))
 
     def text(self, pieces: Sequence[str]) -> str:
         """Return the plain text that the pieces spell."""
@@ -67,13 +78,36 @@ def tokenize_line(tokenizer: Tokenizer, line: str, *, lowercase: bool) -> list[s
     return tokenizer.tokenize(line.lower() if lowercase else line)
 
 
+class BagTokenizer:
+    """Gives the tokens of a bag of words: each word between white space is tokenised by itself, once a word type.
+
+    Tokenizers look at neighbours: Moses keeps the full stop of `cats.` inside a line and splits it off at the end, so a
+    line tokenised whole would tell something of its order. Here `cats.` gives `cats` and `.` wherever it stands.
+    White space, a token for `char`, is no part of a bag.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, *, lowercase: bool) -> None:
+        self._tokenizer = tokenizer
+        self._lowercase = lowercase
+        self._known: dict[str, list[str]] = {}
+
+    def __call__(self, line: str) -> list[str]:
+        """Return the tokens of a raw line, in the order of its words."""
+        tokens: list[str] = []
+        for word in line.split():
+            if word not in self._known:
+                self._known[word] = tokenize_line(self._tokenizer, word, lowercase=self._lowercase)
+            tokens += self._known[word]
+        return tokens
+
+
 @dataclass(frozen=True)
 class Codecs:
     """Both sides, and how the source of a task is read.
 
     Args:
-        source: The same object as `target` where one language fills both sides with one vocabulary.
-        source_is_bag: The source is a bag of target words: encoded by the target side and sorted.
+        source: May share its vocabulary and BPE with `target`, but has a language and a tokenizer of its own.
+        source_is_bag: The source is a bag of target words: encoded by the target side, word by word, and sorted.
     """
 
     source: SideCodec
@@ -87,11 +121,7 @@ class Codecs:
 
     def encode_source(self, line: str) -> list[int]:
         """Return the ids that the encoder reads; a bag comes sorted, so that its order cannot tell anything."""
-        return sorted(self.target.encode(line)) if self.source_is_bag else self.source.encode(line)
-
-    def encode_target(self, line: str) -> list[int]:
-        """Return the ids of a target line, without any boundary."""
-        return self.target.encode(line)
+        return self.target.encode_bag(line) if self.source_is_bag else self.source.encode(line)
 
     def to_files(self) -> dict[str, str]:
         """Return name and content of every file that `load` needs; shared parts are written once."""
@@ -137,18 +167,11 @@ class Codecs:
         where = folder / SETTINGS_FILE
         try:
             settings = json.loads(_read_text(where))
-            if settings["format"] != FORMAT:
-                raise ValueError(settings["format"])
-            if int(settings["version"]) > VERSION:
-                raise DataError(
-                    f"codecs version {settings['version']} is newer than this indigo reads ({VERSION})",
-                    where=str(where),
-                    fix="upgrade indigo",
-                )
+            check_header(settings, where=str(where), format=FORMAT, version=VERSION)
             reader = _Reader(folder)
             source, target = reader.side(settings["source"]), reader.side(settings["target"])
             return cls(source, target, source_is_bag=bool(settings["source_is_bag"]))
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise DataError("this is not a codecs file of indigo", where=str(where), fix=_RESTORE) from error
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from indigo_cli.core.format import check_header
 from indigo_cli.errors import DataError
 
 PAD, BOS, EOS, EOD, UNK = range(5)
@@ -80,15 +81,10 @@ class Vocabulary:
         try:
             content = json.loads(text)
             header = content["header"]
-            if header["format"] != FORMAT:
-                raise ValueError(header["format"])
-            version = int(header["version"])
+            check_header(header, where=where, format=FORMAT, version=VERSION)
             vocabulary = cls(tuple(str(t) for t, _ in content["tokens"]), tuple(int(c) for _, c in content["tokens"]))
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise DataError("this is not an indigo vocabulary file", where=where, fix=fix) from error
-        if version > VERSION:
-            what = f"vocabulary version {version} is newer than this indigo reads ({VERSION})"
-            raise DataError(what, where=where, fix="upgrade indigo")
         if vocabulary.digest != header.get("digest"):
             what = "the vocabulary was changed after it was written (its digest differs)"
             raise DataError(what, where=where, fix=fix)

@@ -13,11 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from indigo_cli.core.format import check_header
 from indigo_cli.core.text import Codecs
-from indigo_cli.data.files import check_header
 from indigo_cli.errors import DataError, UsageError
-from indigo_cli.tasks import find_task
-from indigo_cli.tasks.task import Task
 
 FORMAT = "indigo-corpus"
 VERSION = 1
@@ -107,11 +105,6 @@ class Corpus:
     def digest(self) -> str:
         """Sha256 of what defines the corpus: settings, codecs and ids, not where they came from or lie."""
         return str(self.manifest["digest"])
-
-    @property
-    def task(self) -> Task:
-        """What the task asks of models."""
-        return find_task(str(self.manifest["task"]))
 
     @property
     def splits(self) -> list[str]:

@@ -16,24 +16,27 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO, cast
 
+from indigo_cli.core.format import check_header
 from indigo_cli.errors import DataError, RunError, UsageError
 
 BOM = b"\xef\xbb\xbf"
 STANDARD_STREAM = "-"
 
 
-def read_lines(path: Path | str) -> Iterator[str]:
+def read_lines(path: Path | str, *, hint: str = "") -> Iterator[str]:
     """Yield the lines of a text file or of standard input (`-`) without their ends.
 
     Only `\\n` ends a line; one `\\r` before it and a BOM at the start of the file are dropped. Everything else that
     Unicode calls a line end (U+2028, U+0085, a lone `\\r`) stays inside the line: tokenizers treat it as white space.
     `.gz`, `.bz2` and `.xz` are decompressed.
 
+    Args:
+        hint: How to mend a path that leads nowhere.
     Raises:
         UsageError: the file is missing or cannot be opened.
         DataError: bytes that are not UTF-8, a truncated or damaged compressed file; both name file and line.
     """
-    with _open_binary(path) as stream:
+    with _open_binary(path, hint) as stream:
         yield from decode_lines(stream, path)
 
 
@@ -63,16 +66,18 @@ def decode_lines(raw_lines: Iterable[bytes], path: Path | str) -> Iterator[str]:
 
 
 @contextmanager
-def _open_binary(path: Path | str) -> Iterator[BinaryIO]:
+def _open_binary(path: Path | str, hint: str) -> Iterator[BinaryIO]:
     """Open for reading, decompressing by suffix; standard input is not closed."""
     if str(path) == STANDARD_STREAM:
+        if sys.stdin is None:
+            raise UsageError("standard input is closed", where=STANDARD_STREAM, fix="name a file instead of -")
         yield sys.stdin.buffer
         return
     openers: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
     try:
         stream = openers.get(Path(path).suffix, open)(path, "rb")
     except FileNotFoundError as error:
-        raise UsageError("no such file", where=str(path), fix="recipe paths are relative to the recipe") from error
+        raise UsageError("no such file", where=str(path), fix=hint) from error
     except OSError as error:
         raise UsageError(f"cannot open the file: {error.strerror or error}", where=str(path)) from error
     with stream:
@@ -156,6 +161,9 @@ def open_binary_output(path: Path | str, overwrite: bool = False) -> Iterator[Bi
     partial = final if device else final.with_name(f".{final.name}.{os.getpid()}.partial")
     try:
         partial.parent.mkdir(parents=True, exist_ok=True)
+        if not device:
+            for rest in leftovers(final, "partial"):
+                rest.unlink(missing_ok=True)
         stream = open(partial, "wb")
     except OSError as error:
         raise UsageError(f"cannot write: {error.strerror or error}", where=str(path)) from error
@@ -174,6 +182,28 @@ def open_binary_output(path: Path | str, overwrite: bool = False) -> Iterator[Bi
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
             raise RunError(f"cannot write: {error.strerror}", where=str(path), fix="free some space") from error
         raise
+
+
+def leftovers(final: Path, kind: str) -> list[Path]:
+    """Return what killed processes left beside a final name: `.NAME.PID.KIND` where no process PID runs any more."""
+    start, end = f".{final.name}.", f".{kind}"
+    found = []
+    for entry in os.listdir(final.parent) if final.parent.is_dir() else []:
+        number = entry.removeprefix(start).removesuffix(end)
+        if entry == f"{start}{number}{end}" and number.isdecimal() and not _runs(int(number)):
+            found.append(final.parent / entry)
+    return sorted(found)
+
+
+def _runs(process: int) -> bool:
+    """Tell whether a process of this number runs, whoever owns it."""
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:
+        return True
+    return process != 0
 
 
 def atomic_write_bytes(path: Path | str, content: bytes, overwrite: bool = True) -> None:
@@ -225,23 +255,6 @@ def read_header(
         raise DataError(f"the file is empty, an {format} header line is needed", where=f"{path}:1")
     check_header(first[1], where=f"{path}:{first[0]}", format=format, version=version)
     return first[1]
-
-
-def check_header(header: dict[str, Any], *, where: str, format: str, version: int) -> None:
-    """Check the format's name and version.
-
-    Raises:
-        DataError: another format, no version, or a version newer than `version`.
-    """
-    if header.get("format") != format:
-        raise DataError(f"this is not an {format} file (its format is {header.get('format')!r})", where=where)
-    found = header.get("version")
-    if not isinstance(found, int) or isinstance(found, bool) or found < 1:
-        raise DataError(f"the {format} file has no valid version ({found!r})", where=where)
-    if found > version:
-        raise DataError(
-            f"{format} version {found} is newer than this indigo reads ({version})", where=where, fix="upgrade indigo"
-        )
 
 
 def sha256_file(path: Path | str) -> str:

@@ -183,5 +183,5 @@ def _check_origin(header: Mapping[str, Any], path: Path | str, *, split: str, co
         raise DataError(
             "these orders were made for another corpus (the digests differ)",
             where=f"{path}:1",
-            fix="run `indigo reorder` or `indigo search-orders` on this corpus",
+            fix="run `indigo reorder` on this corpus",
         )

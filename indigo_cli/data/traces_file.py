@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import Any
 
 from indigo_cli.core.order import Order, Slots, check_order, order_to_slots
 from indigo_cli.core.trace import GenerationTrace, Hypothesis, Insertion
-from indigo_cli.data.files import open_output, read_header, read_jsonl
+from indigo_cli.data.files import read_header, read_jsonl
 from indigo_cli.errors import DataError
 
 FORMAT = "indigo-traces"
@@ -128,23 +128,6 @@ def dump_header(header: Mapping[str, object]) -> str:
 def dump_row(row: Mapping[str, object]) -> str:
     """Return the line of `trace_row` without its end."""
     return json.dumps(row, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-
-
-def write_traces(
-    path: Path | str, header: Mapping[str, object], rows: Iterable[Mapping[str, object]], *, overwrite: bool = False
-) -> None:
-    """Write a complete file or none.
-
-    Args:
-        path: `-` is standard output; compressed by suffix.
-        header: Run, checkpoint, languages and settings, as the caller knows them.
-        rows: From `trace_row`, by line and rank.
-        overwrite: Replace a file that stands.
-    """
-    with open_output(path, overwrite=overwrite) as stream:
-        stream.write(dump_header(header) + "\n")
-        for row in rows:
-            stream.write(dump_row(row) + "\n")
 
 
 def read_traces(path: Path | str) -> tuple[dict[str, Any], Iterator[TraceRecord]]:

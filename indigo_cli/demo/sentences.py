@@ -15,9 +15,10 @@ The filter, in this order:
    colon comes through, and nothing that ends in an abbreviation.
 3. At most one word is rare (in fewer than RARE of the sentences that came so far).
 4. Of sentences with the same bag of words, case, articles and a final s aside, one stays.
-5. The sentences are ranked by a hash of that bag. The first ones are the test set; the next ones that are not near to
-   it are the validation set; the others that are not near to either are for training. Near: one word put in, taken out
-   or exchanged turns one bag into the other.
+5. The sentences are ranked by a hash of that bag. The first ones whose words, as they are spelt there, are all in at
+   least KNOWN sentences are the test set: it asks for the order of words, not for words that nobody knows. The next
+   such ones that are not near to it are the validation set; all others that are not near to either are for training.
+   Near: one word put in, taken out or exchanged turns one bag into the other.
 
 Neither the order in which the file system lists files nor PYTHONHASHSEED changes the result. Other versions of Python
 or of the packages change it by the sentences that differ, and leave nearly all others on their side of the split.
@@ -41,6 +42,7 @@ from indigo_cli.errors import RunError
 MIN_WORDS = 4
 MAX_WORDS = 16
 RARE = 3
+KNOWN = 5
 PACKAGES = ("torch", "numpy", "pydantic", "rich")
 
 _SKIPPED_FOLDERS = {"test", "tests", "testing", "idle_test", "site-packages", "dist-packages", "__pycache__"}
@@ -77,7 +79,7 @@ def load_sentences(folders: Sequence[Path] | None = None, *, num_valid: int = 50
     if folders is None:
         folders = source_folders()
     sentences = split_sentences(filter_sentences(read_texts(folders)), num_valid=num_valid, num_test=num_test)
-    if not sentences.train:
+    if not (sentences.train and sentences.valid and sentences.test):
         raise RunError(
             "the installed Python files hold too few sentences",
             where=", ".join(str(folder) for folder in folders),
@@ -176,19 +178,19 @@ def bag(sentence: str) -> tuple[str, ...]:
 def split_sentences(sentences: Iterable[str], *, num_valid: int, num_test: int) -> Sentences:
     """Split by hash (rule 5); each list keeps the order of the hashes."""
     ranked = sorted(sentences, key=lambda sentence: hashlib.sha256(" ".join(bag(sentence)).encode()).digest())
-    split = Sentences(train=[], valid=[], test=ranked[:num_test])
-    near_test = {key for sentence in split.test for key in _neighbourhood(sentence)}
-    near_valid: set[tuple[str, ...]] = set()
-    for sentence in ranked[num_test:]:
-        keys = _neighbourhood(sentence)
-        if not near_test.isdisjoint(keys):
-            continue
-        if len(split.valid) < num_valid:
-            split.valid.append(sentence)
-            near_valid |= keys
-        elif near_valid.isdisjoint(keys):
-            split.train.append(sentence)
-    return split
+    counts = Counter(word for sentence in ranked for word in set(_spelt(sentence)))
+    known = [sentence for sentence in ranked if all(counts[word] >= KNOWN for word in _spelt(sentence))]
+    test = known[:num_test]
+    near_test = {key for sentence in test for key in _neighbourhood(sentence)}
+    valid = [sentence for sentence in known[num_test:] if near_test.isdisjoint(_neighbourhood(sentence))][:num_valid]
+    near = near_test.union(*map(_neighbourhood, valid))
+    train = [sentence for sentence in ranked if near.isdisjoint(_neighbourhood(sentence))]
+    return Sentences(train=train, valid=valid, test=test)
+
+
+def _spelt(sentence: str) -> list[str]:
+    """Return the words as they stand, without punctuation."""
+    return sentence.rstrip(".!?").replace(",", "").split()
 
 
 def _neighbourhood(sentence: str) -> set[tuple[str, ...]]:

@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from indigo_cli.data.files import check_header, read_lines
+from indigo_cli.core.format import check_header
+from indigo_cli.data.files import read_lines
 from indigo_cli.data.traces_file import FORMAT, VERSION, parse_row
 from indigo_cli.errors import DataError, UsageError
 from indigo_cli.metrics import build_metrics
@@ -106,10 +107,14 @@ class Report:
 
 @dataclass(frozen=True)
 class Output:
-    """The output of one system: its text, and what its file says of the target language (empty for plain text)."""
+    """The output of one system: its text, and what its file says of the target language (empty for plain text).
+
+    `missing` counts lines of which traces say nothing, such as pairs of a split that preprocessing dropped.
+    """
 
     lines: list[str]
     language: str = ""
+    missing: int = 0
 
 
 def assess(
@@ -189,7 +194,7 @@ def assess_files(
         _check_count(path, len(lines), references[0], expected)
     if not expected:
         raise DataError("there is no line to score", where=references[0], fix="give the references of the hypotheses")
-    outputs = {path: read_output(path) for path in [*hypotheses, *([baseline] if baseline else [])]}
+    outputs = {path: read_output(path, expected) for path in [*hypotheses, *([baseline] if baseline else [])]}
     for path, output in outputs.items():
         _check_count(path, len(output.lines), references[0], expected)
     if source:
@@ -201,7 +206,7 @@ def assess_files(
             where=", ".join(outputs),
             fix="score them one by one, or --set data.target_lang=CODE",
         )
-    return assess(
+    report = assess(
         {path: outputs[path].lines for path in hypotheses},
         reference_lines,
         config=config,
@@ -209,20 +214,33 @@ def assess_files(
         baseline=None if baseline is None else (baseline, outputs[baseline].lines),
         seed=seed,
     )
+    gaps = [
+        f"{path}: {output.missing} of {expected} lines have no hypothesis and count as empty"
+        for path, output in outputs.items()
+        if output.missing
+    ]
+    return replace(report, warnings=(*gaps, *report.warnings))
 
 
-def read_output(path: str) -> Output:
-    """Read text, or the first-ranked text of every line of a traces file (told apart by its header line)."""
+def read_output(path: str, num_lines: int = 0) -> Output:
+    """Read text, or the first-ranked text of every line of a traces file (told apart by its header line).
+
+    Args:
+        num_lines: Traces that end before get empty lines at their end, as they do for every id left out.
+    """
     lines = list(read_lines(path))
     header = _as_object(lines[0]) if lines else None
     if header is None or header.get("format") != FORMAT:
         return Output(lines)
     check_header(header, where=f"{path}:1", format=FORMAT, version=VERSION)
-    return Output(_best_texts(path, lines[1:]), language=str(header.get("target_lang", "")))
+    best = _best_texts(path, lines[1:])
+    count = max(num_lines, max(best, default=-1) + 1)
+    texts = [best.get(line, "") for line in range(count)]
+    return Output(texts, language=str(header.get("target_lang", "")), missing=count - len(best))
 
 
-def _best_texts(path: str, lines: Sequence[str]) -> list[str]:
-    """Return the texts of rank 1 by id; every id from 0 to the last one must have just one."""
+def _best_texts(path: str, lines: Sequence[str]) -> dict[int, str]:
+    """Return the text of rank 1 by id; no id may have two."""
     best: dict[int, str] = {}
     for number, line in enumerate(lines, start=2):
         where = f"{path}:{number}"
@@ -235,10 +253,7 @@ def _best_texts(path: str, lines: Sequence[str]) -> list[str]:
         if record.id in best:
             raise DataError(f"a second hypothesis of rank 1 for id {record.id}", where=where)
         best[record.id] = record.text
-    missing = next((line for line in range(len(best)) if line not in best), None)
-    if missing is not None:
-        raise DataError(f"no hypothesis of rank 1 for id {missing}", where=path, fix="decode the whole file")
-    return [best[line] for line in range(len(best))]
+    return best
 
 
 def _as_object(line: str) -> dict[str, Any] | None:

@@ -13,6 +13,7 @@ from indigo_cli.core.console import warn
 from indigo_cli.core.settings import NonNegativeInt
 from indigo_cli.core.vocab import UNK
 from indigo_cli.data.conllu import align, read_conllu
+from indigo_cli.data.files import refuse_existing
 from indigo_cli.data.orders_file import OrdersRow, read_orders, write_orders
 from indigo_cli.errors import UsageError
 from indigo_cli.orders import ORDERS, OrderContext, Parse, Targets
@@ -124,7 +125,7 @@ def parses_for_split(corpus: "Corpus", split_name: str, config: OrderConfig) -> 
         raise UsageError(
             f"order syn needs a dependency parse of the target side of split {split_name!r}",
             where=f"order.parse.{split_name}",
-            fix=f"--parse FILE.conllu, or in the recipe: order.parse.{split_name} = 'FILE.conllu'",
+            fix=f"`indigo reorder --parse FILE`, or `--set order.parse.{split_name}=FILE`",
         )
     trees = read_conllu(config.parse[split_name])
     split, codec = corpus.split(split_name), corpus.codecs.target
@@ -199,10 +200,12 @@ def assign(
     names = list(splits) or list(corpus.splits)
     if output and len(names) > 1:
         raise UsageError(f"-o names one file, but there are {len(names)} splits", where="-o", fix="add --split NAME")
+    paths = [output or str(Path(corpus.folder) / f"{name}.{config.name}.orders.jsonl") for name in names]
+    for path in paths:
+        refuse_existing(path, overwrite)
     written: list[tuple[str, int]] = []
-    for name in names:
+    for name, path in zip(names, paths, strict=True):
         flat, offsets = orders_for_split(corpus, name, config, seed=seed)
-        path = output or str(Path(corpus.folder) / f"{name}.{config.name}.orders.jsonl")
         header: dict[str, object] = {"order": config.name, "split": name, "corpus": corpus.digest, "seed": seed}
         if ORDERS[config.name].needs == "ranks":
             header["cutoff"] = order_context(corpus, name, config).cutoff

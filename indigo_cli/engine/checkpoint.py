@@ -21,8 +21,9 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from indigo_cli.data.files import atomic_write_text, check_header, sync_folder
-from indigo_cli.errors import CheckpointError, DataError
+from indigo_cli.core.format import check_header
+from indigo_cli.data.files import atomic_write_text, sync_folder
+from indigo_cli.errors import CheckpointError, DataError, RunError
 
 FORMAT = "indigo-checkpoint"
 VERSION = 1
@@ -52,7 +53,7 @@ class Checkpoint:
 
 
 def _read_tensors(path: Path) -> dict[str, Tensor]:
-    fix = "take another checkpoint with --checkpoint NAME, or resume from the one before it"
+    fix = "take another checkpoint of the run: `decode --checkpoint NAME`; `train --resume` finds the newest whole one"
     try:
         with safe_open(path, framework="pt") as stream:
             return {name: stream.get_tensor(name) for name in stream.keys()}
@@ -79,10 +80,8 @@ def save_checkpoint(
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir()
     try:
-        save_file({name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}, partial / MODEL_FILE)
-        save_file(
-            {name: tensor.detach().cpu().contiguous() for name, tensor in training.items()}, partial / TRAINING_FILE
-        )
+        _write_tensors(weights, partial / MODEL_FILE)
+        _write_tensors(training, partial / TRAINING_FILE)
         for name in (MODEL_FILE, TRAINING_FILE):
             with open(partial / name, "rb") as stream:
                 os.fsync(stream.fileno())
@@ -98,6 +97,13 @@ def save_checkpoint(
     sync_folder(checkpoints)
     link(checkpoints, "last", final.name)
     return final
+
+
+def _write_tensors(tensors: dict[str, Tensor], path: Path) -> None:
+    try:
+        save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, path)
+    except (SafetensorError, OSError) as error:  # safetensors tells of a full disk in an error of its own
+        raise RunError(f"cannot write {path.name}: {error}", where=str(path), fix="free some space") from error
 
 
 def link(checkpoints: Path, name: str, target: str) -> None:
@@ -178,7 +184,7 @@ def newest_whole_checkpoint(run: Path) -> tuple[Checkpoint | None, list[str]]:
 def training_state(optimizer: torch.optim.Optimizer, names: dict[int, str]) -> dict[str, Tensor]:
     """Return optimizer moments by parameter name (`names` maps id(parameter)) and the random states."""
     state: dict[str, Tensor] = {"random.cpu": torch.get_rng_state()}
-    if torch.cuda.is_available():
+    if any(parameter.is_cuda for group in optimizer.param_groups for parameter in group["params"]):
         state["random.cuda"] = torch.cuda.get_rng_state()
     for parameter, moments in optimizer.state.items():
         for key, value in moments.items():

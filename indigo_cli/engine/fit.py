@@ -1,10 +1,10 @@
 """A training run: updates, validation, checkpoints, log; stopped, resumed and ended cleanly."""
 
 import math
+import os
 import time
-import tomllib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,33 +15,22 @@ from indigo_cli.core import console
 from indigo_cli.core.settings import Count, NonNegativeFloat, NonNegativeInt, PositiveFloat, Rate
 from indigo_cli.data.corpus import Corpus
 from indigo_cli.data.files import sha256_file
-from indigo_cli.data.orders_file import read_order_rows
 from indigo_cli.engine import checkpoint as checkpoints
 from indigo_cli.engine.assign import OrderConfig
+from indigo_cli.engine.build import build_system
 from indigo_cli.engine.optim import GuardedStep, make_optimizer
 from indigo_cli.engine.order_source import OrderedSplit
-from indigo_cli.engine.prepare import default_corpus_folder
-from indigo_cli.engine.run_folder import FACTS_FILE, LOG_FILE, RECIPE_FILE, Log, RunFolder, vocabulary_digests
+from indigo_cli.engine.prepare import default_corpus_folder, resolve_settings
+from indigo_cli.engine.resume import check_start
+from indigo_cli.engine.run_folder import FACTS_FILE, LOG_FILE, Log, RunFolder, lock_folder, vocabulary_digests
 from indigo_cli.engine.runtime import Runtime
 from indigo_cli.engine.signals import StopRequest, stop_requests
+from indigo_cli.engine.training_orders import order_digest, orders_of_files, orders_of_recipe, training_splits
 from indigo_cli.engine.updates import LossParts, StepReport, updates
 from indigo_cli.errors import CheckpointError, RunError, UsageError
-from indigo_cli.models import MODELS
 
 if TYPE_CHECKING:
     from indigo_cli.recipe import Recipe
-
-FREE_ON_RESUME = (
-    "name",
-    "decode.",
-    "evaluate.",
-    "train.max_",
-    "train.log_every",
-    "train.validate_every",
-    "train.save_every",
-    "train.keep",
-)
-"""Keys that may change when a run is resumed: they do not touch what an update computes."""
 
 
 @dataclass(frozen=True)
@@ -99,11 +88,6 @@ class TrainSummary:
         return f"{self.run}: {self.step:,} updates, {self.cpu_minutes:.1f} CPU minutes{best}"
 
 
-def default_run_folder(recipe: "Recipe") -> Path:
-    """Return `runs/NAME/ORDER` under the working directory."""
-    return Path("runs") / recipe.name / recipe.order.name
-
-
 def train(
     recipe: "Recipe",
     *,
@@ -131,6 +115,8 @@ def train(
     """
     runtime = runtime or Runtime()
     device = runtime.start()
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise UsageError("this version trains on one process", where="WORLD_SIZE", fix="start it without torchrun")
     corpus_folder = corpus_folder or default_corpus_folder(recipe)
     if not (corpus_folder / "manifest.json").exists():
         raise UsageError(
@@ -139,38 +125,31 @@ def train(
             fix="run `indigo preprocess RECIPE` first, or give --corpus",
         )
     corpus = Corpus.open(corpus_folder)
-    order_of = _orders_by_split(recipe, corpus, orders)
-    run_path = output or default_run_folder(recipe)
+    _check_corpus(recipe, corpus)
+    splits = training_splits(corpus)
+    if orders:
+        order_of, order_name = orders_of_files(recipe.system, orders, splits)
+        recipe = replace(recipe, order=order_of["train"])
+    else:
+        order_of, order_name = orders_of_recipe(recipe, splits), recipe.order.name
+    run_path = output or Path("runs") / recipe.name / order_name
     facts: dict[str, Any] = {
         "corpus": str(corpus_folder.resolve()),
         "corpus_digest": corpus.digest,
         "task": recipe.data.task,
-        "orders": {name: _orders_fact(order) for name, order in order_of.items()},
+        "orders": {name: order_digest(name, order) for name, order in order_of.items()},
+        "precision": runtime.precision,
+        "init": _init_fact(init, run_path, resume=resume),
     }
-    _check_run_folder(run_path, recipe, facts, resume=resume)
+    recipe_text = _recipe_text(recipe)
+    check_start(run_path, recipe_text, facts, resume=resume)
     torch.manual_seed(recipe.seed)
-    system = build_system(recipe, corpus.codecs, ordered_source=not corpus.codecs.source_is_bag).to(device)
-    if init is not None:
-        _load_init(system, init, corpus)
-    run = RunFolder.create(run_path, recipe_text=_recipe_text(recipe), codecs=corpus.codecs, facts=facts)
-    return _Fit(recipe, corpus, order_of, system, run, device=device, runtime=runtime).run(resume=resume)
-
-
-def build_system(recipe: "Recipe", codecs: Any, *, ordered_source: bool) -> nn.Module:
-    """Build the recipe's model for the vocabularies of some codecs."""
-    if recipe.model.share_embeddings and not codecs.joint:
-        raise UsageError(
-            "the two sides have their own vocabularies, so embeddings cannot be shared",
-            where="model.share_embeddings",
-            fix="set model.share_embeddings = false, or preprocess with joint = true",
-        )
-    system: nn.Module = MODELS[recipe.system].build(
-        recipe.model,
-        source_size=len(codecs.source.vocabulary),
-        target_size=len(codecs.target.vocabulary),
-        ordered_source=ordered_source,
-    )
-    return system
+    system = build_system(recipe, corpus.codecs).to(device)
+    if facts["init"]:
+        _load_init(system, Path(facts["init"]["run"]), corpus)
+    with lock_folder(run_path):
+        run = RunFolder.create(run_path, recipe_text=recipe_text, codecs=corpus.codecs, facts=facts)
+        return _Fit(recipe, corpus, order_of, system, run, device=device, runtime=runtime).run(resume=resume)
 
 
 def _recipe_text(recipe: "Recipe") -> str:
@@ -179,90 +158,42 @@ def _recipe_text(recipe: "Recipe") -> str:
     return dump_recipe(recipe)
 
 
-def _check_run_folder(path: Path, recipe: "Recipe", facts: dict[str, Any], *, resume: bool) -> None:
-    """Refuse to write over a run, or to resume one under other settings or with other data."""
-    recipe_file = path / RECIPE_FILE
-    if not recipe_file.exists():
-        if path.exists() and not all(entry.name.endswith(".partial") for entry in path.iterdir()):
-            raise UsageError("the folder is not empty and holds no run", where=str(path), fix="choose another -o")
-        return
-    if not resume:
-        raise UsageError("a run stands here already", where=str(path), fix="go on with --resume, or choose another -o")
-    changed = differing_keys(recipe_file.read_text("utf-8"), _recipe_text(recipe))
-    changed = [line for line in changed if not line.startswith(FREE_ON_RESUME)]
-    if changed:
-        raise UsageError(
-            "the run was started with other settings: " + "; ".join(changed),
-            where=str(recipe_file),
-            fix="resume with the settings it has, or start another run with -o",
-        )
-    before = RunFolder.open(path).facts if (path / FACTS_FILE).exists() else {}
-    for key in ("corpus_digest", "orders"):
-        if before.get(key, facts[key]) != facts[key]:
-            raise UsageError(
-                f"the run was started with another {key}: {before[key]} -> {facts[key]}",
-                where=str(path / FACTS_FILE),
-                fix="give the --corpus and --orders it had, or start another run with -o",
-            )
-
-
-def differing_keys(old: str, new: str) -> list[str]:
-    """Return `section.key: old -> new` for every key that differs between two resolved recipes."""
-    before, after = _flat_keys(tomllib.loads(old)), _flat_keys(tomllib.loads(new))
-    return [
-        f"{key}: {before.get(key, 'not set')} -> {after.get(key, 'not set')}"
-        for key in sorted({*before, *after})
-        if before.get(key) != after.get(key)
+def _check_corpus(recipe: "Recipe", corpus: Corpus) -> None:
+    """Refuse a corpus that was made with another task or other preprocessing than the recipe says."""
+    task, settings, _ = resolve_settings(recipe.data, recipe.preprocess)
+    wanted = {"task": task.name, **asdict(settings)}
+    found = {"task": corpus.manifest["task"], **corpus.manifest["settings"]}
+    differing = [
+        f"{key}: {found.get(key)} in the corpus, {wanted[key]} here" for key in wanted if found.get(key) != wanted[key]
     ]
+    if differing:
+        raise UsageError(
+            "the corpus was not made with this recipe: " + "; ".join(differing),
+            where=str(corpus.folder),
+            fix="run `indigo preprocess RECIPE` with the same settings, or give its own --corpus",
+        )
 
 
-def _flat_keys(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in table.items():
-        flat |= _flat_keys(value, f"{prefix}{key}.") if isinstance(value, dict) else {prefix + key: value}
-    return flat
-
-
-def _orders_by_split(recipe: "Recipe", corpus: Corpus, files: Sequence[Path]) -> dict[str, OrderConfig]:
-    """Decide how the targets of train and valid are ordered."""
-    allowed = MODELS[recipe.system].orders
-    names = [name for name in ("train", "valid") if name in corpus.splits]
-    if "train" not in names or not len(corpus.split("train")):
-        raise UsageError("the corpus has no training pairs", where=str(corpus.folder), fix="add data.splits.train")
-    if not files:
-        if allowed is not None and recipe.order.name not in allowed:
-            raise UsageError(
-                f"system {recipe.system!r} knows the order {' '.join(sorted(allowed))} only, not {recipe.order.name}",
-                where="order.name",
-                fix='model.system = "indigo" learns any order',
-            )
-        return dict.fromkeys(names, recipe.order)
-    if allowed is not None:
-        raise UsageError(f"system {recipe.system!r} cannot follow an orders file", where="--orders")
-    found: dict[str, OrderConfig] = {}
-    for path in files:
-        split = str(read_order_rows(path)[0].get("split", ""))
-        if split in found:
-            raise UsageError(f"two orders files for split {split!r}", where=str(path), fix="give one a split")
-        found[split] = OrderConfig(name="file", file=str(path))
-    if "train" not in found:
-        raise UsageError("no orders file is for split `train`", where="--orders", fix="add one")
-    for name in names:
-        if name not in found:
-            console.note(f"split {name} has no orders file: it is validated in l2r")
-    return {name: found.get(name, OrderConfig()) for name in names}
-
-
-def _orders_fact(order: OrderConfig) -> str:
-    """Return what tells whether a resumed run follows the same orders."""
-    from_file = order.name == "file" and Path(order.file).is_file()
-    return f"file {sha256_file(order.file)}" if from_file else order.name
+def _init_fact(init: Path | None, run: Path, *, resume: bool) -> dict[str, str] | None:
+    """Return which weights the run starts from; a resumed run remembers."""
+    if init is None:
+        if resume and (run / FACTS_FILE).exists():
+            remembered: dict[str, str] | None = RunFolder.open(run).facts.get("init")
+            return remembered
+        return None
+    weights = checkpoints.open_checkpoint(init).folder / checkpoints.MODEL_FILE
+    return {"run": str(init.resolve()), "weights": sha256_file(weights)}
 
 
 def _load_init(system: nn.Module, init: Path, corpus: Corpus) -> None:
     """Start from the weights of another run of the same vocabularies and sizes."""
     found = checkpoints.open_checkpoint(init)
-    RunFolder.open(init).check_checkpoint(found.facts, corpus.codecs)
+    if found.facts.get("vocabularies") != vocabulary_digests(corpus.codecs):
+        raise CheckpointError(
+            "the vocabulary does not belong to this checkpoint: the corpus has another than the run to start from",
+            where=str(found.folder),
+            fix="preprocess the text with the codecs of that run's corpus, or train without --init",
+        )
     try:
         system.load_state_dict(found.weights())
     except RuntimeError as error:
@@ -301,6 +232,7 @@ class _Fit:
         self.cpu_before = 0.0
         self.cpu_start, self.wall_start = time.process_time(), time.monotonic()
         self.saved_step = -1
+        self.recent_ids: dict[int, tuple[str, ...]] = {}  # of the updates that were not checked yet
 
     @property
     def checkpoints(self) -> Path:
@@ -316,6 +248,7 @@ class _Fit:
         if resume:
             self._resume()
         log = Log(self.run_folder.path / LOG_FILE, last_step=self.step)
+        self.best_loss = log.best_loss
         try:
             with stop_requests() as stop:
                 self._loop(log, stop)
@@ -342,13 +275,12 @@ class _Fit:
         facts = found.facts
         self.step = self.saved_step = facts["step"]
         self.epoch, self.skip = facts["epoch"], facts["skip"]
-        self.best_loss = math.inf if facts["best_loss"] is None else facts["best_loss"]
         self.cpu_before = facts["cpu_seconds"]
         console.status(f"resumed at step {self.step} from {found.folder.name}")
 
     def _loop(self, log: Log, stop: StopRequest) -> None:
         config = self.config
-        window, recent_ids = _Window(), dict[int, tuple[str, ...]]()
+        window = _Window()
         validated = log.validated
         info = ""
         if self.step and self.step % config.validate_every == 0 and validated != self.step:
@@ -358,20 +290,18 @@ class _Fit:
             for report in self._reports():
                 self.step, self.epoch, self.skip = report.step, report.epoch, report.position + 1
                 window.add(report)
-                recent_ids[report.step] = report.ids
+                self.recent_ids[report.step] = report.ids
                 on_cpu = self.device.type == "cpu"
                 log_now = self.step % config.log_every == 0
                 validate_now = self.step % config.validate_every == 0
                 save_now = self.step % config.save_every == 0
-                if on_cpu or log_now or validate_now or save_now or stop:
-                    self._check_gradients(recent_ids)
-                    recent_ids.clear()
+                if on_cpu or log_now or validate_now:
+                    self._check_gradients()
                 if log_now:
                     row = window.row(report)
                     log.write(row)
                     info = f"loss {row['loss']:.3f}"
-                    if config.max_cpu_minutes:
-                        info += f", {self.cpu_minutes():.0f} of {config.max_cpu_minutes:g} CPU minutes"
+                    info += self._time_left()
                     window = _Window()
                 bar.advance(info=info)
                 if stop:
@@ -387,7 +317,7 @@ class _Fit:
                     return
                 if self._limit_reached():
                     break
-        self._check_gradients(recent_ids)
+        self._check_gradients()
         if validated != self.step:
             self._validate(log, stop)
         self._save(self._passed_marks())
@@ -418,24 +348,35 @@ class _Fit:
             or (config.max_cpu_minutes and self.cpu_minutes() >= config.max_cpu_minutes)
         )
 
+    def _time_left(self) -> str:
+        """Return what the steps cannot tell: how far the CPU time allowed is spent, and when it will be."""
+        if not self.config.max_cpu_minutes:
+            return ""
+        spent = self.cpu_minutes()
+        rate = (time.monotonic() - self.wall_start) / max(time.process_time() - self.cpu_start, 1e-9)
+        left = console.clock(60 * rate * max(self.config.max_cpu_minutes - spent, 0.0))
+        return f", {spent:.0f} of {self.config.max_cpu_minutes:g} CPU minutes, {left} left"
+
     def _passed_marks(self) -> list[str]:
         """Names of CPU-time checkpoints that are due and do not stand yet."""
         spent = self.cpu_minutes()
         due = [f"cpu-{minutes:g}m" for minutes in self.config.keep_cpu_minutes if minutes <= spent]
         return [name for name in due if not (self.checkpoints / name).is_symlink()]
 
-    def _check_gradients(self, recent_ids: dict[int, tuple[str, ...]]) -> None:
+    def _check_gradients(self) -> None:
+        """End the run if the gradient of some update was not finite; waits for the device."""
         bad = self.guard.first_bad_step()
+        ids = self.recent_ids.get(bad, ())
+        self.recent_ids.clear()
         if not bad:
             return
-        ids = recent_ids.get(bad, ())
         shown = " ".join(ids[:20]) + (f" and {len(ids) - 20} more" if len(ids) > 20 else "")
         last = self.checkpoints / "last"
         good = f"the last good checkpoint is {last.resolve().name}" if last.exists() else "no checkpoint was saved yet"
         raise RunError(
             f"the gradient of update {bad} is not finite; the weights were left as they were. Batch: {shown}",
             where=str(self.run_folder.path),
-            fix=f"{good}: look at these examples; --init RUN -o NEW with a lower train.learning_rate starts from it",
+            fix=f"{good}; look at these examples, or start another run with a lower train.learning_rate",
         )
 
     def _validate(self, log: Log, stop: StopRequest) -> None:
@@ -464,6 +405,7 @@ class _Fit:
     def _save(self, names: Sequence[str] = ()) -> None:
         """Save this step unless it stands already, and give it more names."""
         target = checkpoints.step_name(self.step)
+        self._check_gradients()
         if self.saved_step != self.step:
             optimizer_names = {id(p): name for name, p in self.system.named_parameters()}
             checkpoints.save_checkpoint(
@@ -475,7 +417,6 @@ class _Fit:
                     "epoch": self.epoch,
                     "skip": self.skip,
                     "cpu_seconds": 60 * self.cpu_minutes(),
-                    "best_loss": self.best_loss if math.isfinite(self.best_loss) else None,
                     "vocabularies": self.digests,
                 },
             )
@@ -507,8 +448,3 @@ class _Window:
             "tokens_per_second": self.tokens / max(time.monotonic() - self.began, 1e-9),
             "grad_norm": float(report.grad_norm),
         }
-
-
-def with_order(recipe: "Recipe", name: str) -> "Recipe":
-    """Return the recipe with another order."""
-    return replace(recipe, order=replace(recipe.order, name=name))

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from itertools import islice
 from pathlib import Path
 from typing import Any, TextIO
@@ -12,10 +11,11 @@ import numpy as np
 import torch
 
 from indigo_cli.core import console
+from indigo_cli.core.format import Format
 from indigo_cli.core.trace import GenerationTrace, Hypothesis
 from indigo_cli.data.collate import collate_source
 from indigo_cli.data.corpus import Corpus
-from indigo_cli.data.files import open_output
+from indigo_cli.data.files import open_output, refuse_existing
 from indigo_cli.data.traces_file import dump_header, dump_row, trace_row
 from indigo_cli.decoding.beam import beam_search, normalised
 from indigo_cli.engine.lines import BLOCK_LINES, line_blocks
@@ -25,14 +25,6 @@ from indigo_cli.errors import UsageError
 
 NAMED_LINES = 5
 """So many cut lines are named in the warning; all are counted."""
-
-
-class Format(StrEnum):
-    """What `decode` writes."""
-
-    text = "text"
-    tsv = "tsv"
-    jsonl = "jsonl"
 
 
 @dataclass(frozen=True)
@@ -191,6 +183,7 @@ def generate(
         runtime: Device, precision, threads.
         overwrite: Replace an output that stands.
     """
+    refuse_existing(output, overwrite)
     runtime = runtime or Runtime()
     device = runtime.start()
     loaded = load_run(run, checkpoint=checkpoint, overrides=overrides, device=device)

@@ -36,7 +36,7 @@ def line_blocks(path: Path | str) -> Iterator[list[str]]:
 def _stdin_mode() -> int:
     try:
         return os.fstat(sys.stdin.fileno()).st_mode
-    except (OSError, ValueError):  # not a real file, as in tests
+    except (OSError, ValueError, AttributeError):  # closed, or not a real file, as in tests
         return stat.S_IFREG
 
 

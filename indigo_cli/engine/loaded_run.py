@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 from indigo_cli.core.text import Codecs
+from indigo_cli.engine.build import build_system
 from indigo_cli.engine.checkpoint import Checkpoint, open_checkpoint
-from indigo_cli.engine.fit import build_system
 from indigo_cli.engine.run_folder import RECIPE_FILE, RunFolder
 from indigo_cli.errors import CheckpointError
 
@@ -68,7 +68,7 @@ def load_run(run: Path, *, checkpoint: str = "", overrides: Sequence[str] = (), 
     codecs = folder.codecs()
     found = open_checkpoint(run, checkpoint)
     folder.check_checkpoint(found.facts, codecs)
-    system: nn.Module = build_system(recipe, codecs, ordered_source=not codecs.source_is_bag)
+    system: nn.Module = build_system(recipe, codecs)
     try:
         system.load_state_dict(found.weights())
     except RuntimeError as error:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from indigo_cli.core import bpe as bpe_module
 from indigo_cli.core.bpe import BPE
-from indigo_cli.core.text import Codecs, SideCodec, tokenize_line
+from indigo_cli.core.text import BagTokenizer, Codecs, SideCodec, tokenize_line
 from indigo_cli.core.tokenizer import Tokenizer
 from indigo_cli.core.vocab import UNK, Vocabulary
 from indigo_cli.data.corpus import SIDES
@@ -63,6 +63,7 @@ def tokenise_split(
     *,
     tokenizers: Mapping[str, Tokenizer],
     lowercase: bool,
+    source_is_bag: bool = False,
     output: Path,
     count: Callable[[dict[str, list[str]]], None],
     progress: Progress,
@@ -71,6 +72,7 @@ def tokenise_split(
 
     Args:
         paths: The files of each side, in the order in which sides are written.
+        source_is_bag: Write the bag of each target as its source, behind it.
         references: Further references; only their lines are counted.
         count: Called with the tokens of each pair.
     Returns: what the manifest says about the files.
@@ -78,6 +80,7 @@ def tokenise_split(
     """
     readers = {side: _CountingReader(files) for side, files in paths.items()}
     stage = f"tokenise {summary.name}"
+    bag = BagTokenizer(tokenizers["target"], lowercase=lowercase)
     with open(output, "w", encoding="utf-8", newline="\n") as tokens_file:
         for number, lines in enumerate(zip_longest(*readers.values())):
             if None in lines:
@@ -87,6 +90,8 @@ def tokenise_split(
                 for side, line in zip(readers, lines, strict=True)
             }
             count(words)
+            if source_is_bag:
+                words["source"] = bag(lines[0])
             for tokens in words.values():
                 tokens_file.write(" ".join(tokens) + "\n")
             if number % _REPORT_EVERY == 0:
@@ -173,7 +178,7 @@ def encode_split(
                 summary.dropped[reason] += 1
                 continue
             if codecs.source_is_bag:
-                ids["source"] = sorted(ids["target"])
+                ids["source"].sort()
             for side in SIDES:
                 stores[side].add(ids[side])
                 summary.tokens[side] += len(ids[side])
@@ -226,7 +231,7 @@ class _CountingReader:
 
     def __iter__(self) -> Iterator[str]:
         for index, path in enumerate(self.paths):
-            for line in read_lines(path):
+            for line in read_lines(path, hint="paths in a recipe are relative to the recipe"):
                 self.counts[index] += 1
                 yield line
 

@@ -17,7 +17,7 @@ from indigo_cli.core.text import Codecs
 from indigo_cli.core.tokenizer import language_warning, make_tokenizer
 from indigo_cli.data.corpus import FORMAT, MANIFEST, SIDES, VERSION
 from indigo_cli.data.corpus_writer import id_type
-from indigo_cli.data.files import sha256_file, sync_folder
+from indigo_cli.data.files import leftovers, sha256_file, sync_folder
 from indigo_cli.engine.passes import (
     Progress,
     SplitSummary,
@@ -139,9 +139,11 @@ def prepare(
         DataError: bad bytes, sides with different numbers of lines, no training pair left.
     """
     folder = output or default_corpus_folder(recipe)
+    final = Path(os.path.abspath(folder))  # `.` has no name to put anything beside
+    _clean_up(final)
     _refuse_folder(folder, overwrite)
     task, settings, warnings = resolve_settings(recipe.data, recipe.preprocess)
-    partial = folder.with_name(f".{folder.name}.{os.getpid()}.partial")
+    partial = final.with_name(f".{final.name}.{os.getpid()}.partial")
     try:
         partial.mkdir(parents=True)
         splits, codecs, manifest = _fill(
@@ -152,7 +154,7 @@ def prepare(
         manifest = {**manifest, "name": recipe.name}
         # ASCII, since a file name may hold bytes that are not UTF-8.
         (partial / MANIFEST).write_bytes((json.dumps(manifest, indent=1) + "\n").encode("ascii"))
-        _install(partial, folder)
+        _install(partial, final)
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
         raise
@@ -198,9 +200,9 @@ def _fill(
     folder: Path, data: DataConfig, settings: PreprocessConfig, task: Task, warnings: list[str], progress: Progress
 ) -> tuple[list[SplitSummary], Codecs, dict[str, Any]]:
     """Write everything but the manifest into the folder; return the manifest but for the recipe's name."""
-    sides = SIDES if task.reads_source else ("target",)
+    read = SIDES if task.reads_source else ("target",)
     languages = {"source": data.source_lang if task.reads_source else data.target_lang, "target": data.target_lang}
-    tokenizers = {side: make_tokenizer(settings.tokenizer, languages[side]) for side in sides}
+    tokenizers = {side: make_tokenizer(settings.tokenizer, languages[side]) for side in read}
     counts: dict[str, Counter[str]] = {side: Counter() for side in SIDES}
 
     def count_words(words: dict[str, list[str]]) -> None:
@@ -214,10 +216,11 @@ def _fill(
     for name, config in data.splits.items():
         inputs[name] = tokenise_split(
             splits[name],
-            {side: config.source if side == "source" else config.target for side in sides},
+            {side: config.source if side == "source" else config.target for side in read},
             config.references,
             tokenizers=tokenizers,
             lowercase=settings.lowercase,
+            source_is_bag=task.source_is_bag,
             output=tokens[name],
             count=count_words if name == TRAIN else (lambda words: None),
             progress=progress,
@@ -228,7 +231,7 @@ def _fill(
     for name, summary in splits.items():
         files |= encode_split(
             summary,
-            sides,
+            (*read, "source") if task.source_is_bag else read,
             codecs,
             tokens=tokens[name],
             folder=folder,
@@ -274,6 +277,18 @@ def _manifest(
         "files": files,
         "tools": {"indigo": __version__, "python": platform.python_version(), **packages},
     }
+
+
+def _clean_up(folder: Path) -> None:
+    """Undo what a killed run left: give an old corpus its name back if no corpus stands, delete everything else."""
+    for old in leftovers(folder, "old"):
+        if os.path.lexists(folder):
+            shutil.rmtree(old, ignore_errors=True)
+        else:
+            os.rename(old, folder)
+    for partial in leftovers(folder, "partial"):
+        if partial.is_dir():
+            shutil.rmtree(partial, ignore_errors=True)
 
 
 def _refuse_folder(folder: Path, overwrite: bool) -> None:

@@ -11,9 +11,10 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 from indigo_cli.core.console import stdout_console
+from indigo_cli.core.format import check_header
 from indigo_cli.data import orders_file, traces_file
 from indigo_cli.data.corpus import MANIFEST, Corpus
-from indigo_cli.data.files import atomic_write_text, check_header, read_jsonl, refuse_existing
+from indigo_cli.data.files import atomic_write_text, read_jsonl, refuse_existing
 from indigo_cli.data.orders_file import OrdersRow
 from indigo_cli.engine.display import growth, growth_of_order, relations, statistics
 from indigo_cli.engine.order_stats import OrderStats
@@ -53,7 +54,7 @@ def present(
         raise DataError(
             "this is neither a traces file nor an orders file",
             where=f"{path}:{number}",
-            fix="show what `indigo decode --format jsonl`, `indigo reorder` or `indigo score` wrote",
+            fix="show what `indigo decode --format jsonl` or `indigo reorder` wrote",
         )
     version, presenter = kinds[kind]
     check_header(header, where=f"{path}:{number}", format=kind, version=version)
@@ -148,11 +149,15 @@ class _Words:
         return self._corpus.codecs.target.vocabulary.decode(self._target[item].tolist())
 
 
-def print_to_terminal(shown: Sequence[RenderableType]) -> None:
-    """Print on standard output, in colour on a terminal; a reader that leaves early raises BrokenPipeError."""
+def print_to_terminal(shown: Sequence[RenderableType], *, width: int | None = None) -> None:
+    """Print on standard output, in colour on a terminal; a reader that leaves early raises BrokenPipeError.
+
+    Args:
+        width: Cells of a line where there is no terminal; None takes $COLUMNS, else `PLAIN_WIDTH`.
+    """
     console = stdout_console()
-    if not console.is_terminal and "COLUMNS" not in os.environ:
-        console.width = PLAIN_WIDTH
+    if not console.is_terminal and (width is not None or "COLUMNS" not in os.environ):
+        console.width = width or PLAIN_WIDTH
     with console.capture() as capture:  # Rich itself would end the process with status 1 on a closed pipe
         console.print(*shown, sep="\n")
     text = "\n".join(line.rstrip() for line in capture.get().split("\n"))

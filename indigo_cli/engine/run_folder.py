@@ -1,13 +1,18 @@
 """What a run folder holds besides checkpoints: recipe, preprocessing assets, log, and facts about the corpus."""
 
+import fcntl
 import json
+import math
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from indigo_cli.core.format import check_header
 from indigo_cli.core.text import Codecs
-from indigo_cli.data.files import atomic_write_text, check_header
+from indigo_cli.data.files import atomic_write_text
 from indigo_cli.errors import CheckpointError, UsageError
 
 FORMAT = "indigo-run"
@@ -35,7 +40,10 @@ class RunFolder:
         """
         path.mkdir(parents=True, exist_ok=True)
         atomic_write_text(path / RECIPE_FILE, recipe_text)
-        codecs.save(path / ASSETS)
+        (path / ASSETS).mkdir(exist_ok=True)
+        for name, content in codecs.to_files().items():
+            if not _holds(path / ASSETS / name, content):
+                atomic_write_text(path / ASSETS / name, content)
         facts = {"format": FORMAT, "version": VERSION, **facts}
         atomic_write_text(path / FACTS_FILE, json.dumps(facts, indent=1, ensure_ascii=False) + "\n")
         return cls(path, facts)
@@ -79,6 +87,31 @@ class RunFolder:
             )
 
 
+def _holds(path: Path, content: str) -> bool:
+    """Tell whether a file has this content already, so that a resumed run leaves it alone."""
+    return path.is_file() and path.read_bytes() == content.encode("utf-8")
+
+
+@contextmanager
+def lock_folder(path: Path) -> Iterator[None]:
+    """Let one process at a time train into a run folder; the lock goes with the process, however it ends.
+
+    Raises:
+        UsageError: another process trains there.
+    """
+    path.mkdir(parents=True, exist_ok=True)
+    folder = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError as error:
+        raise UsageError(
+            "another process trains in this run folder", where=str(path), fix="wait for it, or choose another -o"
+        ) from error
+    finally:
+        os.close(folder)
+
+
 def vocabulary_digests(codecs: Codecs) -> list[str]:
     """Return the digests of source and target vocabulary."""
     return [codecs.source.vocabulary.digest, codecs.target.vocabulary.digest]
@@ -91,11 +124,13 @@ class Log:
         path: The file; it is made if it is not there.
         last_step: Rows of later steps are cut off first, as a half-written last line is (a resumed run).
 
-    `validated` is the step of the last validation that stands in it when it is opened, 0 if none.
+    When it is opened, `validated` is the step of the last validation that stands in it, 0 if none, and `best_loss` the
+    lowest loss of all of them.
     """
 
     def __init__(self, path: Path, *, last_step: int) -> None:
         self.validated = 0
+        self.best_loss = math.inf
         kept = []
         if path.exists():
             for line in path.read_bytes().split(b"\n"):
@@ -105,7 +140,9 @@ class Log:
                     continue
                 if row.get("step", 0) <= last_step:
                     kept.append(line)
-                    self.validated = row["step"] if row.get("split") == "valid" else self.validated
+                    if row.get("split") == "valid":
+                        self.validated = row["step"]
+                        self.best_loss = min(self.best_loss, row.get("loss", math.inf))
         atomic_write_text(path, "".join(f"{line.decode('utf-8')}\n" for line in kept))
         self._stream = open(path, "a", encoding="utf-8", newline="\n")
 

@@ -46,6 +46,8 @@ class Runtime:
             not torch.cuda.is_available() or (device.index or 0) >= torch.cuda.device_count()
         ):
             raise UsageError(f"there is no device {name!r} here", where="--device", fix="--device cpu")
+        if device.type == "cuda":
+            torch.cuda.set_device(device)
         return device
 
     def autocast(self, device: torch.device) -> torch.autocast:

@@ -4,9 +4,9 @@ A builder takes the evaluation tokeniser by keyword and ignores it where it has 
 the builders, not here: it takes 0.3 s, and commands that never score read this table's names.
 """
 
-import difflib
 from collections.abc import Callable, Sequence
 
+from indigo_cli.core.settings import did_you_mean
 from indigo_cli.errors import UsageError
 from indigo_cli.metrics import bleu, chrf, exact_match, ter
 from indigo_cli.metrics.metric import Metric
@@ -38,7 +38,6 @@ def build_metrics(names: Sequence[str], *, tokenize: str) -> dict[str, Metric]:
             continue
         if name in PLANNED:
             raise UsageError(f"metric {name!r} is not in this version", where="evaluate.metrics", fix=available)
-        near = difflib.get_close_matches(name.lower(), METRICS, n=1)
-        hint = f"did you mean {near[0]!r}? " if near else ""
-        raise UsageError(f"unknown metric {name!r}", where="evaluate.metrics", fix=hint + available)
+        hint = f"{did_you_mean(name.lower(), METRICS)} {available}".strip()
+        raise UsageError(f"unknown metric {name!r}", where="evaluate.metrics", fix=hint)
     return {name: METRICS[name](tokenize=tokenize) for name in names}

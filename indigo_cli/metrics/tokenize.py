@@ -3,12 +3,12 @@
 The sentencepiece tokenisers (spm, flores…) are left out: they download a model at run time.
 """
 
-import difflib
 import re
 from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Literal, get_args
 
+from indigo_cli.core.settings import did_you_mean
 from indigo_cli.errors import UsageError
 
 TokenizerName = Literal["auto", "13a", "zh", "ja-mecab", "ko-mecab", "intl", "char", "none"]
@@ -44,11 +44,11 @@ def choose_tokenizer(name: str, language: str) -> str:
             return "ja-mecab" if _installed("ja-mecab") else "char"
         return "13a"
     if name not in TOKENIZERS:
-        near = difflib.get_close_matches(name, ("auto", *TOKENIZERS), n=1)
+        known = ("auto", *TOKENIZERS)
         raise UsageError(
             f"unknown evaluation tokeniser {name!r}",
             where="evaluate.tokenize",
-            fix=(f"did you mean {near[0]!r}? " if near else "") + f"known: auto, {', '.join(TOKENIZERS)}",
+            fix=f"{did_you_mean(name, known)} known: {', '.join(known)}".strip(),
         )
     if not _installed(name):
         raise UsageError(

@@ -12,10 +12,10 @@ import torch
 from torch import Tensor, nn
 
 from indigo_cli.core.settings import Count, Rate
-from indigo_cli.core.vocab import BOS, EOD, EOS
+from indigo_cli.core.vocab import BOS, EOS
 from indigo_cli.data.batch import Batch, Source
 from indigo_cli.models.protocol import Losses, WordScores
-from indigo_cli.models.transformer import check_width, gold_words, places, places_of
+from indigo_cli.models.serial import check_width, gold_words, places, places_of, with_eod
 from indigo_cli.nn.attention import Scale
 from indigo_cli.nn.blocks import Decoder, DecoderState, Encoder, initialise
 from indigo_cli.nn.embedding import Embeddings
@@ -192,14 +192,16 @@ class Indigo(nn.Module):
         self, query_NRD: Tensor, left_NRD: Tensor, right_NRD: Tensor, words_NT: Tensor, z_NR: Tensor, lengths_N: Tensor
     ) -> Tensor:
         """Return (N, T) or, with `eod_position`, (N, T + 1) negative log p(slot), 0 on padding (Eqs. 9 and 11)."""
-        new = z_NR[:, FIRST_ROW:]
-        step = torch.arange(words_NT.shape[1] + 1, device=new.device)
-        words, new, z, real = words_NT, new, z_NR, step[:-1] < lengths_N[:, None]
+        words, real = with_eod(words_NT, lengths_N)
+        new, z = z_NR[:, FIRST_ROW:], z_NR
         if self.eod_position:  # it goes left of `</s>`: half a position behind the last word
-            words, eod = gold_with_eod(words_NT, lengths_N)
-            ended = torch.cat((2 * new, 2 * new[:, :1].new_zeros(len(new), 1)), dim=1)
-            new = torch.where(eod, 2 * lengths_N[:, None] - 1, ended)
-            z, real = 2 * z_NR, step <= lengths_N[:, None]
+            z = 2 * z_NR
+            is_eod = torch.arange(words.shape[1], device=z.device) == lengths_N[:, None]
+            new = torch.where(
+                is_eod, 2 * lengths_N[:, None] - 1, torch.cat((2 * new, 2 * new.new_zeros(len(new), 1)), dim=1)
+            )
+        else:
+            words, real = words_NT, real[:, 1:]
         predictions, rows = new.shape[1], z.shape[1]
         left_neighbour, right_neighbour = neighbours(z, new)
         query = self._pointer_query(query_NRD[:, RIGHT_END : RIGHT_END + predictions], words)
@@ -306,10 +308,3 @@ def _parent_products(keys_PRD: Tensor, query_SCD: Tensor, parent_SC: Tensor) -> 
     sentence = torch.arange(sentences, device=parent_SC.device)[:, None]
     candidate = torch.arange(candidates, device=parent_SC.device)[None]
     return products[sentence, parent_SC, :, candidate].flatten(0, 1)
-
-
-def gold_with_eod(words_NT: Tensor, lengths_N: Tensor) -> tuple[Tensor, Tensor]:
-    """Return (N, T + 1) words with `<eod>` behind the last, and where it stands."""
-    step = torch.arange(words_NT.shape[1] + 1, device=words_NT.device)
-    eod = step == lengths_N[:, None]
-    return torch.where(eod, EOD, torch.cat((words_NT, words_NT.new_zeros(len(words_NT), 1)), dim=1)), eod

@@ -11,9 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from indigo_cli.core.settings import Count, Rate
-from indigo_cli.core.vocab import BOS, EOD, FIRST_WORD
+from indigo_cli.core.vocab import BOS
 from indigo_cli.data.batch import Batch, Source
 from indigo_cli.models.protocol import Losses, WordScores
+from indigo_cli.models.serial import check_width, gold_words, places, places_of
 from indigo_cli.nn.blocks import Decoder, DecoderState, Encoder, initialise
 from indigo_cli.nn.embedding import Embeddings
 from indigo_cli.nn.losses import word_loss
@@ -41,12 +42,6 @@ class TransformerConfig:
 
     def __post_init__(self) -> None:
         check_width(self.model_dim, self.num_heads)
-
-
-def check_width(model_dim: int, num_heads: int) -> None:
-    """Refuse a width that heads or sinusoids cannot share."""
-    if model_dim % num_heads or model_dim % 2:
-        raise ValueError(f"model_dim ({model_dim}) must be even and a multiple of num_heads ({num_heads})")
 
 
 def build(config: TransformerConfig, *, source_size: int, target_size: int, ordered_source: bool) -> "Transformer":
@@ -160,25 +155,3 @@ class Transformer(nn.Module):
         """See `SerialDecoder`."""
         place = places_of(sentence_index, len(state.hidden_PD) // state.decoder.sentences)
         return TransformerState(state.decoder.keep(sentence_index, place), state.hidden_PD[place], state.length)
-
-
-def gold_words(generated_NT: Tensor, lengths_N: Tensor, num_predictions: int) -> tuple[Tensor, Tensor]:
-    """Return the word column of every real prediction, `<eod>` closing each row, and its index among N * (T + 1)."""
-    ended = torch.cat((generated_NT, generated_NT.new_zeros(len(generated_NT), 1)), dim=1)
-    step = torch.arange(ended.shape[1], device=ended.device)
-    gold = torch.where(step == lengths_N[:, None], EOD, ended) - FIRST_WORD
-    index = torch.nonzero_static((step <= lengths_N[:, None]).flatten(), size=num_predictions)[:, 0]
-    return gold.flatten()[index], index
-
-
-def places(parent_SB: Tensor, old_places: int) -> tuple[Tensor, bool]:
-    """Turn parents within a sentence into place numbers; tell whether anything can have moved at all."""
-    sentences, beam = parent_SB.shape
-    old_beam = old_places // sentences
-    base = torch.arange(sentences, device=parent_SB.device)[:, None] * old_beam
-    return (parent_SB + base).flatten(), not (beam == old_beam == 1)
-
-
-def places_of(sentence_index: Tensor, beam: int) -> Tensor:
-    """Return the places of whole sentences."""
-    return (sentence_index[:, None] * beam + torch.arange(beam, device=sentence_index.device)).flatten()

@@ -44,7 +44,10 @@ class _WordLoss(torch.autograd.Function):
             grad.scatter_add_(1, gold, weight * (smoothing - 1.0))
             grad = grad.to(hidden.dtype)
             grad_hidden[part] = grad @ words_VD
-            grad_words.addmm_(grad.T.float(), hidden.float())
+            if grad.dtype == grad_words.dtype:
+                grad_words.addmm_(grad.T, hidden)
+            else:  # the product in half precision, the sum over chunks in full
+                grad_words += (grad.T @ hidden).float()
         if smoothing:  # the uniform part of the targets is of rank one
             grad_hidden.addcmul_(
                 weight_N[:, None].to(hidden_ND.dtype), mean_word_D.to(hidden_ND.dtype)[None], value=-smoothing

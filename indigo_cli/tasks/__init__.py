@@ -1,7 +1,6 @@
 """Tasks of this version: `TASKS` maps the recipe's name to what differs."""
 
-import difflib
-
+from indigo_cli.core.settings import did_you_mean
 from indigo_cli.errors import UsageError
 from indigo_cli.tasks import nl2code, translation, word_ordering
 from indigo_cli.tasks.task import Task
@@ -25,7 +24,5 @@ def find_task(name: str) -> Task:
     available = f"available: {', '.join(TASKS)}"
     if name in PLANNED:
         raise UsageError(f"task {name!r} is not in this version", where="data.task", fix=available)
-    near = difflib.get_close_matches(name.lower(), [*TASKS, *PLANNED], n=1)
-    raise UsageError(
-        f"unknown task {name!r}", where="data.task", fix=(f"did you mean {near[0]!r}? " if near else "") + available
-    )
+    near = did_you_mean(name.lower(), [*TASKS, *PLANNED])
+    raise UsageError(f"unknown task {name!r}", where="data.task", fix=f"{near} {available}".strip())

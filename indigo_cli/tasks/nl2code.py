@@ -8,5 +8,4 @@ from indigo_cli.tasks.task import Task
 TASK = Task(
     "nl2code",
     prefers={"tokenizer": {"moses": "none"}, "vocabulary": {"bpe": "word"}},
-    metrics=("bleu", "exact"),
 )

@@ -11,15 +11,11 @@ class Task:
     Args:
         name: As in the recipe.
         reads_source: Whether splits name source files.
-        source_is_bag: The source is the bag of the target's words, sorted by id.
-        source_positions: Whether the order of the source means anything to an encoder.
+        source_is_bag: The source is the bag of the target's words, sorted by id; encoders give it no positions.
         prefers: Settings of `preprocess` that this task replaces: {key: {recipe's value: value used instead}}.
-        metrics: What its papers report, for recipes to start from.
     """
 
     name: str
     reads_source: bool = True
     source_is_bag: bool = False
-    source_positions: bool = True
     prefers: dict[Literal["tokenizer", "vocabulary"], dict[str, str]] = field(default_factory=dict)
-    metrics: tuple[str, ...] = ("bleu", "chrf")

@@ -184,3 +184,12 @@ def test_case_21_a_reader_that_leaves_early_ends_it_quietly(tiny: Tiny, tmp_path
     assert done.returncode in (0, 141)
     assert done.stderr == ""
     assert len(done.stdout.splitlines()) == 1
+
+
+def test_what_cannot_be_used_is_refused_before_a_model_is_loaded(indigo: Indigo, tmp_path: Path) -> None:
+    taken = tmp_path / "out"
+    taken.write_text("mine", encoding="utf-8")
+    done = indigo("decode", tmp_path / "no-run", "-o", taken, stdin=b"")
+    assert done.status == 2 and f"the output {taken} exists already" in done.err
+    done = indigo("decode", tmp_path / "no-run", "--corpus", tmp_path, stdin=b"")
+    assert done.status == 2 and "at: --corpus" in done.err

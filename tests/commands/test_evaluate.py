@@ -1,13 +1,18 @@
 """The command: what goes to stdout, what to stderr, and how it ends."""
 
+import dataclasses
 import io
 import json
+import os
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from indigo_cli.cli import main
+from indigo_cli.commands.evaluate import RECIPE_KEYS
+from indigo_cli.recipe import Recipe
 
 REFERENCE = ["the red cat sat on the mat", "a dog ran far off today", "it's late"]
 SYSTEM = ["the red cat sat on a mat", "a dog ran far off", "it's late"]
@@ -87,7 +92,7 @@ def test_seed_is_in_the_signature(files: Path, capsys: pytest.CaptureFixture[str
         (["hyp"], "'--reference'"),
         (["hyp", "--reference", "missing"], "no such file"),
         (["hyp", "--reference", "ref", "--metrics", "ribes"], "'ribes' is not in this version"),
-        (["hyp", "--reference", "ref", "--metrics", "blue"], "did you mean 'bleu'?"),
+        (["hyp", "--reference", "ref", "--metrics", "blue"], "did you mean `bleu`?"),
         (["hyp", "--reference", "ref", "--metrics", ","], "no metric to compute"),
         (["hyp", "--reference", "ref", "--set", "evaluate.tokenise=13a"], "did you mean `tokenize`?"),
         (["hyp", "--reference", "ref", "--set", "evaluate.tokenize=13b"], "did you mean `13a`?"),
@@ -126,3 +131,26 @@ def test_warning_goes_to_stderr(files: Path, capsys: pytest.CaptureFixture[str])
 def test_source_is_checked_and_said_to_be_unused(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["evaluate", "hyp", "--reference", "ref", "--source", "best"]) == 0
     assert "--source" in capsys.readouterr().err
+
+
+def test_other_settings_of_a_recipe_are_accepted_with_one_line(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    settings = ["--set", "data.source_lang=en", "--set", "train.max_steps=3", "--set", "data.target_lang=en"]
+    assert main(["evaluate", "hyp", "--reference", "ref", *settings]) == 0
+    notes = [line for line in capsys.readouterr().err.splitlines() if line.startswith("note: ")]
+    assert len(notes) == 1 and "data.source_lang, train.max_steps" in notes[0] and "target_lang" not in notes[0]
+
+
+def test_the_keys_of_a_recipe_are_known() -> None:
+    assert set(RECIPE_KEYS) == {field.name for field in dataclasses.fields(Recipe)}
+
+
+@pytest.mark.slow
+def test_a_reader_that_leaves_ends_it_quietly(files: Path) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "indigo_cli", "evaluate", "hyp", "--reference", "ref"]
+    try:
+        done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
+    finally:
+        os.close(writer)
+    assert (done.returncode, done.stderr) == (0, "")

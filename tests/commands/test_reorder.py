@@ -82,7 +82,7 @@ def test_cutoff(indigo: Any, corpus: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["l2x"], "did you mean l2r?"),
+        (["l2x"], "did you mean `l2r`?"),
         (["sao"], "not in this version"),
         (["file"], "no predefined order 'file'"),
         (["syn"], "needs a dependency parse"),
@@ -108,3 +108,11 @@ def test_no_corpus(indigo: Any, tmp_path: Path) -> None:
     done = indigo("reorder", tmp_path, "l2r")
     assert done.status == 2
     assert "indigo preprocess" in done.err
+
+
+def test_one_file_in_the_way_stops_all(indigo: Any, corpus: Path) -> None:
+    in_the_way = corpus / "valid.l2r.orders.jsonl"
+    in_the_way.write_text("mine", encoding="utf-8")
+    done = indigo("reorder", corpus, "l2r")
+    assert done.status == 2 and str(in_the_way) in done.err
+    assert list(corpus.glob("*.orders.jsonl")) == [in_the_way]

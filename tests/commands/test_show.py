@@ -10,9 +10,10 @@ import pytest
 
 from indigo_cli.core.trace import GenerationTrace, Hypothesis, Insertion
 from indigo_cli.data.orders_file import OrdersRow, write_orders
-from indigo_cli.data.traces_file import trace_row, write_traces
+from indigo_cli.data.traces_file import trace_row
 from indigo_cli.engine.prepare import prepare
 from indigo_cli.recipe import load_recipe
+from tests.traces import write_traces
 
 
 @pytest.fixture
@@ -50,7 +51,7 @@ def test_whole_file_and_its_first_line(indigo: Any, traces: Path) -> None:
     assert done.status == 0, done.err
     assert done.err == ""
     lines = squeezed(done.out)
-    assert "".join(lines[:2]).startswith("hypotheses of rank 1 in ")
+    assert " ".join(lines[:2]).startswith("hypotheses of rank 1 in ")
     assert "target_lang en, system indigo" in lines
     assert "sequences 2" in lines
     assert "strictly right to left 100.0 %" in lines
@@ -158,3 +159,12 @@ def test_a_reader_that_leaves_early_ends_it_quietly(orders: Path) -> None:
     done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False)
     assert done.returncode in (0, 141)
     assert done.stderr == ""
+
+
+def test_nothing_is_shown_before_an_answer_is_possible(indigo: Any, traces: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    page.write_text("mine", encoding="utf-8")
+    for arguments in (["--html", page], ["--rank", "0"]):
+        done = indigo("show", traces, *arguments)
+        assert (done.status, done.out) == (2, "")
+    assert page.read_text(encoding="utf-8") == "mine"

@@ -85,8 +85,8 @@ def test_signature_names_references_resamples_seed_and_version(name: str) -> Non
     ("names", "what", "fix"),
     [
         (["bleu", "ribes"], "'ribes' is not in this version", "available: bleu, chrf, ter, exact"),
-        (["blue"], "unknown metric 'blue'", "did you mean 'bleu'?"),
-        (["BLEU"], "unknown metric 'BLEU'", "did you mean 'bleu'?"),
+        (["blue"], "unknown metric 'blue'", "did you mean `bleu`?"),
+        (["BLEU"], "unknown metric 'BLEU'", "did you mean `bleu`?"),
         ([], "no metric", "available"),
     ],
 )

@@ -54,7 +54,7 @@ def test_digest_depends_on_the_order() -> None:
     [
         (lambda text: text.replace('"a"', '"x"'), "digest"),
         (lambda text: text.replace('"version": 1', '"version": 2'), "newer"),
-        (lambda text: text.replace("indigo-vocabulary", "other"), "not an indigo vocabulary"),
+        (lambda text: text.replace("indigo-vocabulary", "other"), "not an indigo-vocabulary"),
         (lambda text: text[:40], "not an indigo vocabulary"),
         (lambda text: json.dumps([1]), "not an indigo vocabulary"),
     ],

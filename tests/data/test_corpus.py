@@ -41,7 +41,7 @@ def test_items_lengths_and_raw_lines(folder: Path) -> None:
     assert valid.source[1].dtype == np.int64 and valid.source[1].tolist() == []
     texts = [corpus.codecs.target.text_of_ids(train.target[i].tolist()) for i in range(2)]
     assert texts == ["chat rouge", "deux chiens las"]
-    assert corpus.task.name == "translation" and len(corpus.digest) == 64
+    assert corpus.manifest["task"] == "translation" and len(corpus.digest) == 64
 
 
 def test_items_out_of_range(folder: Path) -> None:

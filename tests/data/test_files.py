@@ -6,6 +6,7 @@ import io
 import lzma
 import os
 import stat
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,10 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from indigo_cli.core.format import check_header
 from indigo_cli.data.files import (
     atomic_write_bytes,
     atomic_write_text,
-    check_header,
     open_output,
     read_header,
     read_jsonl,
@@ -245,3 +246,26 @@ def test_headers(tmp_path: Path) -> None:
 def test_sha256(tmp_path: Path) -> None:
     empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
     assert sha256_file(put(tmp_path / "t", b"")) == empty
+
+
+def test_a_missing_file_is_explained_as_its_user_asks(tmp_path: Path) -> None:
+    for hint in ("", "look beside the recipe"):
+        with pytest.raises(UsageError) as caught:
+            list(read_lines(tmp_path / "none", hint=hint))
+        assert caught.value.fix == hint
+
+
+def test_closed_standard_input_is_the_users_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", None)
+    with pytest.raises(UsageError, match="closed"):
+        list(read_lines("-"))
+
+
+def test_writing_clears_up_after_a_killed_writer_of_the_same_file(tmp_path: Path) -> None:
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    for name in (f".t.{dead.pid}.partial", f".t.{os.getppid()}.partial", f".u.{dead.pid}.partial", ".t.x.partial"):
+        put(tmp_path / name, b"half")
+    atomic_write_text(tmp_path / "t", "whole")
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == {"t", f".t.{os.getppid()}.partial", f".u.{dead.pid}.partial", ".t.x.partial"}

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from indigo_cli.core.order import order_to_slots
 from indigo_cli.core.trace import GenerationTrace, Hypothesis, Insertion
-from indigo_cli.data.traces_file import dump_row, parse_row, read_traces, trace_row, write_traces
+from indigo_cli.data.traces_file import dump_row, parse_row, read_traces, trace_row
 from indigo_cli.errors import DataError
+from tests.traces import write_traces
 
 FIELDS = (
     "id rank score log_prob text tokens order slots rounds "

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from indigo_cli.demo import sentences
-from indigo_cli.demo.sentences import filter_sentences, load_sentences, read_texts, split_sentences
+from indigo_cli.demo.sentences import KNOWN, filter_sentences, load_sentences, read_texts, split_sentences
 from indigo_cli.errors import RunError
 
 
@@ -123,6 +123,22 @@ def test_held_out_sentences_are_two_words_away_from_all_others() -> None:
     assert len(split.train) > 100
     for held_out, others in ((split.test, split.valid + split.train), (split.valid, split.train)):
         assert not [(one, two) for one in held_out for two in others if near(one, two)]
+
+
+def test_held_out_sentences_hold_words_that_others_hold_too() -> None:
+    """Also as they are spelt: a word that begins every sentence it is in is another one in the middle."""
+    texts = _random_sentences(300, seed=5)
+    texts += [
+        f"Return the {word} to the {noun} of a barn." for noun in ("cat", "dog", "mat") for word in ("pot", "kit")
+    ]
+    texts += ["Green file of a cat.", "Green name of a dog.", "Return a green mat to the line."]
+    split = split_sentences(texts, num_valid=100, num_test=100)
+    sentences = [re.findall(r"[A-Za-z]+", sentence) for sentence in texts]
+    counts = Counter(word for sentence in sentences for word in set(sentence))
+    assert {"pot", "kit", "green", "Green"} <= {word for word, count in counts.items() if count < KNOWN}
+    held_out = split.test + split.valid
+    assert min(counts[word] for sentence in held_out for word in re.findall(r"[A-Za-z]+", sentence)) >= 5
+    assert {word for sentence in split.train for word in re.findall(r"[A-Za-z]+", sentence)} >= {"pot", "kit"}
 
 
 def test_a_new_sentence_moves_hardly_any_other() -> None:

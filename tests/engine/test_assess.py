@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from indigo_cli.core.trace import GenerationTrace, Hypothesis, Insertion
-from indigo_cli.data.traces_file import trace_row, write_traces
+from indigo_cli.data.traces_file import trace_row
 from indigo_cli.engine.assess import EvaluateConfig, assess, assess_files, read_output
 from indigo_cli.errors import DataError, UsageError
+from tests.traces import write_traces
 
 REFERENCE = ["the red cat sat on the mat", "a dog ran far off today", "two big dogs ran to the barn", "it's late"]
 SYSTEM = ["the red cat sat on a mat", "a dog ran far off", "two big dogs ran to the barn", "it is late"]
@@ -201,16 +202,22 @@ class TestTraces:
         report = assess_files([traces, other], [reference], config=config, language="de")
         assert "tok:13a" in report.systems[0].scores["bleu"].signature
 
-    @pytest.mark.parametrize(
-        ("rows", "what"),
-        [
-            ([_row(0, 1, "a"), _row(2, 1, "b")], "no hypothesis of rank 1 for id 1"),
-            ([_row(0, 1, "a"), _row(0, 1, "b")], "second hypothesis of rank 1 for id 0"),
-        ],
-    )
-    def test_gaps_and_repeats(self, tmp_path: Path, rows: list[dict[str, object]], what: str) -> None:
-        with pytest.raises(DataError, match=what):
-            read_output(_write_traces(tmp_path / "a.jsonl", rows))
+    def test_repeats(self, tmp_path: Path) -> None:
+        with pytest.raises(DataError, match="second hypothesis of rank 1 for id 0"):
+            read_output(_write_traces(tmp_path / "a.jsonl", [_row(0, 1, "a"), _row(0, 1, "b")]))
+
+    def test_lines_that_preprocessing_dropped_count_as_empty(self, tmp_path: Path) -> None:
+        """The scores are those of text with empty lines in their places; the warning counts them."""
+        kept = {0: SYSTEM[0], 2: SYSTEM[2]}
+        traces = _write_traces(tmp_path / "a.jsonl", [_row(line, 1, text) for line, text in kept.items()])
+        text = _write(tmp_path / "a", [kept.get(line, "") for line in range(len(REFERENCE))])
+        reference = _write(tmp_path / "r", REFERENCE)
+        of_traces = assess_files([traces], [reference], config=ALL)
+        of_text = assess_files([text], [reference], config=ALL)
+        assert of_traces.systems[0].scores == of_text.systems[0].scores
+        assert of_traces.warnings == (f"{traces}: 2 of 4 lines have no hypothesis and count as empty",)
+        with pytest.raises(DataError, match="has 3 lines but"):
+            assess_files([traces], [_write(tmp_path / "short", REFERENCE[:2])], config=ALL)
 
     def test_broken_row_is_named_by_file_and_line(self, tmp_path: Path) -> None:
         path = Path(_write_traces(tmp_path / "a.jsonl", [_row(0, 1, "a")]))

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from indigo_cli.engine import checkpoint as checkpoints
@@ -26,7 +27,7 @@ from indigo_cli.engine.checkpoint import (
     step_name,
     training_state,
 )
-from indigo_cli.errors import CheckpointError
+from indigo_cli.errors import CheckpointError, RunError
 from tests.kill import killed_at
 
 FILES = [MODEL_FILE, TRAINING_FILE, FACTS_FILE]
@@ -197,11 +198,11 @@ def test_a_full_disk_leaves_the_last_checkpoint_and_no_rest(tmp_path: Path, monk
 
     def fail(tensors: dict[str, Tensor], path: Path) -> None:
         path.write_bytes(b"half")
-        raise OSError(28, "No space left on device")
+        raise SafetensorError("I/O error: No space left on device (os error 28)")
 
     with monkeypatch.context() as patch:
         patch.setattr(checkpoints, "save_file", fail)
-        with pytest.raises(OSError, match="No space"):
+        with pytest.raises(RunError, match="No space"):
             save(tmp_path, 6)
     assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == ["last", "step-00000003"]
     assert is_step(open_checkpoint(tmp_path), 3)

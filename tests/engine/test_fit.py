@@ -21,12 +21,14 @@ from indigo_cli.engine import checkpoint as checkpoints
 from indigo_cli.engine import order_source
 from indigo_cli.engine.assign import OrderConfig, assign
 from indigo_cli.engine.checkpoint import open_checkpoint
-from indigo_cli.engine.fit import TrainConfig, default_run_folder, differing_keys, train
+from indigo_cli.engine.fit import TrainConfig, train
 from indigo_cli.engine.loaded_run import load_run
 from indigo_cli.engine.optim import learning_rate
 from indigo_cli.engine.order_source import OrderedSplit
 from indigo_cli.engine.prepare import prepare
-from indigo_cli.engine.run_folder import Log
+from indigo_cli.engine.resume import differing_keys
+from indigo_cli.engine.run_folder import RECIPE_FILE, Log, RunFolder, lock_folder
+from indigo_cli.engine.runtime import Runtime
 from indigo_cli.errors import CheckpointError, RunError, UsageError
 from indigo_cli.recipe import load_recipe
 from tests.kill import killed_at
@@ -547,7 +549,7 @@ class TestOrders:
         odd, blt = (self.orders(tiny, tmp_path, name, "train") for name in ("odd", "blt"))
         tiny.train(tmp_path / "run", "train.max_steps=1", orders=[odd])
         for orders in ([], [blt]):
-            with pytest.raises(UsageError, match="another orders"):
+            with pytest.raises(UsageError, match=r"another orders|order\.name"):
                 tiny.train(tmp_path / "run", "train.max_steps=2", resume=True, orders=orders)
         moved = shutil.move(odd, tmp_path / "moved.jsonl")
         assert tiny.train(tmp_path / "run", "train.max_steps=2", resume=True, orders=[Path(moved)]).step == 2
@@ -585,8 +587,43 @@ def test_a_missing_corpus_names_the_command_that_makes_it(tiny: Tiny, tmp_path: 
     assert not (tmp_path / "run").exists()
 
 
-def test_the_default_folder(tiny: Tiny) -> None:
-    assert default_run_folder(tiny.recipe()) == Path("runs/tiny/rnd")
+def test_the_default_folder(tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert train(tiny.recipe("train.max_steps=1"), corpus_folder=tiny.corpus).run == Path("runs/tiny/rnd")
+    assert Path("runs/tiny/rnd/checkpoints/last").exists()
+
+
+def test_orders_files_name_the_default_folder(tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assign(Corpus.open(tiny.corpus), OrderConfig(name="odd"), splits=["train"], output="mine.jsonl")
+    summary = train(tiny.recipe("train.max_steps=1"), corpus_folder=tiny.corpus, orders=[Path("mine.jsonl")])
+    assert summary.run == Path("runs/tiny/odd")
+    stored = load_recipe(summary.run / RECIPE_FILE).order
+    assert (stored.name, stored.file) == ("file", str(tmp_path / "mine.jsonl"))
+
+
+def test_a_corpus_of_other_settings_is_refused(tiny: Tiny, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="lowercase: False in the corpus, True here"):
+        tiny.train(tmp_path / "run", "preprocess.lowercase=true")
+    assert not (tmp_path / "run").exists()
+
+
+def test_two_processes_cannot_train_into_one_folder(tmp_path: Path) -> None:
+    with lock_folder(tmp_path), pytest.raises(UsageError, match="another process"), lock_folder(tmp_path):
+        pass
+    with lock_folder(tmp_path):
+        pass
+
+
+def test_precision_and_init_are_remembered(tiny: Tiny, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    tiny.train(run, "train.max_steps=1", init=tiny.run)
+    with pytest.raises(UsageError, match="another precision"):
+        tiny.train(run, "train.max_steps=2", resume=True, runtime=Runtime(precision="bf16"))
+    shutil.rmtree(run / "checkpoints")  # killed before its first save
+    summary = tiny.train(run, "train.max_steps=1", resume=True)
+    facts = RunFolder.open(summary.run).facts
+    assert facts["init"]["run"] == str(tiny.run)
 
 
 def test_two_vocabularies_cannot_share_embeddings(tmp_path: Path) -> None:

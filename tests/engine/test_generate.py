@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 import torch
 
+from indigo_cli.core.format import Format
 from indigo_cli.core.trace import GenerationTrace, Hypothesis, Insertion
 from indigo_cli.core.vocab import UNK
 from indigo_cli.data.collate import collate
 from indigo_cli.data.traces_file import TraceRecord, read_traces
 from indigo_cli.engine import generate as module
 from indigo_cli.engine import lines as lines_module
-from indigo_cli.engine.generate import Format, Output, generate, merge_strings
+from indigo_cli.engine.generate import Output, generate, merge_strings
 from indigo_cli.engine.loaded_run import load_run
 from indigo_cli.engine.prepare import prepare
 from indigo_cli.errors import CheckpointError, UsageError

@@ -126,3 +126,9 @@ def test_bad_bytes_in_a_pipe_come_after_the_good_lines(pipe: Pipe) -> None:
 def test_standard_input_without_a_file_behind_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"a\nb"), encoding="utf-8"))
     assert list(line_blocks("-")) == [["a", "b"]]
+
+
+def test_closed_standard_input_is_the_users_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", None)
+    with pytest.raises(UsageError, match="closed"):
+        next(line_blocks("-"))

@@ -61,7 +61,7 @@ def test_an_epoch_has_every_item_once_with_its_own_text(corpus: Corpus, tiny: Ti
             for i, name in enumerate(batch.ids):
                 line = int(name.removeprefix("train:"))
                 target = batch.target[i, : int(batch.lengths[i])].tolist()
-                assert target == corpus.codecs.encode_target(texts["tgt"][line])
+                assert target == corpus.codecs.target.encode(texts["tgt"][line])
                 words = batch.source.values[i][batch.source.mask[i]].tolist()
                 assert words[:-1] == corpus.codecs.encode_source(texts["src"][line])
 

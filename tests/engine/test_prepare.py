@@ -355,12 +355,12 @@ def test_later_input_is_encoded_like_the_training_text(workshop: Workshop) -> No
     valid = corpus.split("valid")
     for i, line in enumerate(text.splitlines()):
         assert corpus.codecs.encode_source(line) == valid.source[i].tolist()
-        assert corpus.codecs.encode_target(line) == valid.target[i].tolist()
+        assert corpus.codecs.target.encode(line) == valid.target[i].tolist()
 
 
 def test_word_ordering_needs_targets_only_and_sorts_the_bag(workshop: Workshop) -> None:
     corpus = workshop.make(None, "b a c a\nc b\n\n", task="word_ordering", **PLAIN)
-    assert corpus.task.source_positions is False and corpus.codecs.source_is_bag
+    assert corpus.codecs.source_is_bag
     for split in ("train", "valid"):
         stored = corpus.split(split)
         for i in range(len(stored)):
@@ -368,6 +368,48 @@ def test_word_ordering_needs_targets_only_and_sorts_the_bag(workshop: Workshop) 
     assert corpus.split("train").lines.tolist() == [0, 1]
     for bag in ("a a b c", "c b a a"):
         assert corpus.codecs.encode_source(bag) == corpus.split("train").source[0].tolist()
+
+
+@pytest.mark.parametrize("settings", [{"vocabulary": "word"}, {"merges": 20}, {"merges": 20, "lowercase": True}])
+def test_the_bag_of_a_target_is_what_decoding_reads(workshop: Workshop, settings: dict[str, Any]) -> None:
+    lines = ["I like Dr. Who.", "cats. like (it) I", "He isn't in the U.S. now."]
+    corpus = workshop.make(None, "\n".join(lines) + "\n", task="word_ordering", **settings)
+    for split in ("train", "valid"):
+        source = corpus.split(split).source
+        for i, line in enumerate(lines):
+            assert source[i].tolist() == corpus.codecs.encode_source(" ".join(reversed(line.split())))
+
+
+def test_leftovers_of_a_killed_run_go(workshop: Workshop) -> None:
+    """Those of processes that are gone: a half-made corpus goes, a replaced one gets its name back if none stands."""
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    recipe = workshop.recipe("a b\n", "c d\n", **PLAIN)
+    folder = workshop.folder / "corpus"
+    old, partial = (workshop.folder / f".corpus.{dead.pid}.{kind}" for kind in ("old", "partial"))
+    alive = workshop.folder / f".corpus.{os.getppid()}.partial"
+    alive.mkdir()
+    partial.mkdir()
+    prepare(recipe, old)
+    before = content_of(old)
+    with pytest.raises(UsageError, match="exists already"):
+        prepare(recipe, folder)
+    assert content_of(folder) == before and workshop.leftovers() == {"corpus", alive.name}
+    old.mkdir()
+    prepare(recipe, folder, overwrite=True)
+    assert workshop.leftovers() == {"corpus", alive.name}
+
+
+def test_the_working_directory_may_become_the_corpus(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+    recipe = workshop.recipe("a b\n", "c d\n", **PLAIN)
+    here = workshop.folder / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    prepare(recipe, Path("."))
+    assert len(Corpus.open(here).split("train")) == 1
+    monkeypatch.chdir(here)
+    with pytest.raises(UsageError, match="exists already"):
+        prepare(recipe, Path("."))
 
 
 def test_word_ordering_says_that_it_reads_no_source(workshop: Workshop) -> None:

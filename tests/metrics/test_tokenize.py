@@ -34,7 +34,7 @@ def test_unknown_names_the_nearest() -> None:
     with pytest.raises(UsageError) as caught:
         choose_tokenizer("13b", "en")
     assert caught.value.where == "evaluate.tokenize"
-    assert "did you mean '13a'?" in caught.value.fix
+    assert "did you mean `13a`?" in caught.value.fix
 
 
 @pytest.mark.skipif(find_spec("MeCab") is not None, reason="MeCab is installed")

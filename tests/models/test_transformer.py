@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 import torch
 
-from indigo_cli.models.transformer import TransformerConfig, gold_words, places, places_of
+from indigo_cli.models.serial import gold_words, places, places_of
+from indigo_cli.models.transformer import TransformerConfig
 from tests import reference
 from tests.models.tiny import A, B, C, D, E, make_batch, make_config, make_system
 from tests.tensors import assert_close

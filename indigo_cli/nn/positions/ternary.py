@@ -44,7 +44,7 @@ def neighbours(z_NR: Tensor, new_NP: Tensor) -> tuple[Tensor, Tensor]:
     rows = z_NR.shape[1]
     new, old = new_NP[:, :, None], z_NR[:, None, :]
     stands = standing(new_NP.shape[1], rows, z_NR.device)
-    left = torch.where((old < new) & stands, old, -rows).argmax(dim=2)
+    left = torch.where((old < new) & stands, old, -4 * rows).argmax(dim=2)
     right = torch.where((old > new) & stands, old, 4 * rows).argmin(dim=2)
     return left, right
 

@@ -1,0 +1,83 @@
+"""May this run start here, or go on here? Checked before anything is written."""
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from indigo_cli.engine.run_folder import FACTS_FILE, RECIPE_FILE, RunFolder
+from indigo_cli.errors import UsageError
+
+FREE_ON_RESUME = (
+    "name",
+    "order.file",
+    "order.parse",
+    "decode.",
+    "evaluate.",
+    "train.max_",
+    "train.log_every",
+    "train.validate_every",
+    "train.save_every",
+    "train.keep",
+)
+"""Keys that may change when a run is resumed: they do not touch what an update computes, or a digest is compared."""
+SAME_FACTS = {
+    "corpus_digest": "give the --corpus it had",
+    "orders": "give the --orders it had",
+    "precision": "give the --precision it had",
+    "init": "leave --init out, or give the same run",
+}
+"""Facts that must not change, and how to mend it."""
+
+
+def check_start(path: Path, recipe_text: str, facts: dict[str, Any], *, resume: bool) -> dict[str, Any]:
+    """Refuse to write over a run, or to resume one under other settings or with other data.
+
+    Args:
+        path: Run folder.
+        recipe_text: Resolved recipe.
+        facts: What `run.json` will say.
+        resume: Whether the run is to go on.
+    Returns: the facts of the run that stands; empty if none does.
+    """
+    recipe_file = path / RECIPE_FILE
+    if not recipe_file.exists():
+        if path.exists() and not all(entry.name.startswith(".") for entry in path.iterdir()):
+            raise UsageError("the folder is not empty and holds no run", where=str(path), fix="choose another -o")
+        return {}
+    if not resume:
+        raise UsageError("a run stands here already", where=str(path), fix="go on with --resume, or choose another -o")
+    changed = differing_keys(recipe_file.read_text("utf-8"), recipe_text)
+    changed = [line for line in changed if not line.startswith(FREE_ON_RESUME)]
+    if changed:
+        raise UsageError(
+            "the run was started with other settings: " + "; ".join(changed),
+            where=str(recipe_file),
+            fix="resume with the settings it has, or start another run with -o",
+        )
+    before = RunFolder.open(path).facts if (path / FACTS_FILE).exists() else {}
+    for key, fix in SAME_FACTS.items():
+        if before.get(key, facts[key]) != facts[key]:
+            raise UsageError(
+                f"the run was started with another {key}: {before[key]} -> {facts[key]}",
+                where=str(path / FACTS_FILE),
+                fix=f"{fix}, or start another run with -o",
+            )
+    return before
+
+
+def differing_keys(old: str, new: str) -> list[str]:
+    """Return `section.key: old -> new` for every key that differs between two resolved recipes."""
+    before, after = flat_keys(tomllib.loads(old)), flat_keys(tomllib.loads(new))
+    return [
+        f"{key}: {before.get(key, 'not set')} -> {after.get(key, 'not set')}"
+        for key in sorted({*before, *after})
+        if before.get(key) != after.get(key)
+    ]
+
+
+def flat_keys(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return the leaves of nested tables under their full keys."""
+    flat: dict[str, Any] = {}
+    for key, value in table.items():
+        flat |= flat_keys(value, f"{prefix}{key}.") if isinstance(value, dict) else {prefix + key: value}
+    return flat
