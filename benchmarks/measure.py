@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 import torch
 
-ROUNDS = 9
+ROUNDS = 7
 WARM_UP = 2
 
 

@@ -46,7 +46,7 @@ class Runtime:
             not torch.cuda.is_available() or (device.index or 0) >= torch.cuda.device_count()
         ):
             raise UsageError(f"there is no device {name!r} here", where="--device", fix="--device cpu")
-        if device.type == "cuda":
+        if device.type == "cuda" and ":" in name:  # plain `cuda` is the current one
             torch.cuda.set_device(device)
         return device
 

@@ -186,7 +186,7 @@ def test_case_21_a_reader_that_leaves_early_ends_it_quietly(tiny: Tiny, tmp_path
     assert len(done.stdout.splitlines()) == 1
 
 
-def test_what_cannot_be_used_is_refused_before_a_model_is_loaded(indigo: Indigo, tmp_path: Path) -> None:
+def test_what_cannot_be_used_is_refused_before_a_model_is_loaded(indigo: Run, tmp_path: Path) -> None:
     taken = tmp_path / "out"
     taken.write_text("mine", encoding="utf-8")
     done = indigo("decode", tmp_path / "no-run", "-o", taken, stdin=b"")

@@ -122,6 +122,7 @@ def test_syn_faults(make_corpus: MakeCorpus, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="needs a dependency parse") as caught:
         orders_for_split(corpus, "valid", OrderConfig(name="syn"))
     assert caught.value.where == "order.parse.valid"
+    assert "--set order.parse.valid=FILE" in caught.value.fix  # `train` takes it as well
     other = parse_of(tmp_path / "o.conllu", (0, [("quite", 0), ("another", 1)]), (1, [("dog", 0)]))
     with pytest.raises(DataError, match="do not spell") as refused:
         orders_for_split(corpus, "valid", OrderConfig(name="syn", parse={"valid": other}))

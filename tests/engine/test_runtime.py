@@ -31,6 +31,19 @@ def test_auto_takes_cuda_where_there_is_one(monkeypatch: pytest.MonkeyPatch, ava
     assert Runtime().start().type == ("cuda" if available else "cpu")
 
 
+@pytest.mark.parametrize(("name", "chosen"), [("cuda", []), ("cuda:1", [1])])
+def test_a_numbered_device_becomes_the_current_one(
+    monkeypatch: pytest.MonkeyPatch, name: str, chosen: list[int]
+) -> None:
+    """Torch refuses a device without a number there."""
+    seen: list[int | None] = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "set_device", lambda device: seen.append(device.index))
+    assert Runtime(name).start() == torch.device(name)
+    assert seen == chosen
+
+
 @pytest.mark.parametrize(
     ("runtime", "where"),
     [
