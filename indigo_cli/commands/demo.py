@@ -28,14 +28,15 @@ def demo(
     ),
     task: Annotated[Task, typer.Option("--task", help="What to learn; this version has sentences.")] = Task.sentences,
     size: Annotated[
-        Size, typer.Option("--size", help="small: about 6 minutes on two cores; tiny: seconds, learns nothing.")
+        Size, typer.Option("--size", help="small: about 7 minutes on two cores; tiny: seconds, learns nothing.")
     ] = Size.small,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the demo that stands in the folder.")] = False,
     seed: Annotated[int | None, typer.Option("--seed", help="Of the trainings, instead of the recipes'.")] = None,
     device: Annotated[str, typer.Option("--device", help="auto, cpu, cuda or cuda:N")] = "auto",
     precision: Annotated[str, typer.Option("--precision", help="fp32 or bf16")] = "fp32",
     threads: Annotated[
-        int, typer.Option("--threads", help="CPU threads of each training; 0 = as many as there are.")
+        int,
+        typer.Option("--threads", help="CPU threads; with one, the two trainings run side by side; 0 = all there are."),
     ] = 1,
 ) -> None:
     """Train two models to put words in order, score them, and show a sentence growing word by word."""

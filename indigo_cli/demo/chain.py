@@ -166,19 +166,18 @@ def find_sentences(size: str) -> Sentences:
 
 
 def _check_folder(plan: Plan, *, overwrite: bool) -> None:
-    """Raise UsageError if something stands there that must not be replaced."""
+    """Make the folder; raise UsageError if something stands there that must not be replaced."""
     folder = plan.folder
-    if not os.path.lexists(folder):
-        return
-    if not folder.is_dir():
-        raise UsageError("this is a file, a folder is needed", where=str(folder), fix="choose another -o")
-    if not any(folder.iterdir()):
-        return
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        is_empty = not any(folder.iterdir())
+    except OSError as error:
+        what = f"cannot make the folder: {error.strerror or error}"
+        raise UsageError(what, where=str(folder), fix="choose another -o") from error
     script = folder / SCRIPT
-    ours = script.is_file() and next(read_lines(script), "") == HEAD
-    if not ours:
+    if not is_empty and not (script.is_file() and next(read_lines(script), "") == HEAD):
         raise UsageError("the folder holds something else than a demo", where=str(folder), fix="choose another -o")
-    if not overwrite:
+    if not is_empty and not overwrite:
         fix = "add --overwrite to run it anew, or choose another -o"
         raise UsageError("a demo stands in this folder already", where=str(folder), fix=fix)
 

@@ -15,7 +15,7 @@ TITLES = {
     "l2r": ("l2r", "left to right"),
     "rf": ("rf", "rare words first"),
 }
-HEADINGS = {"bleu": "BLEU", "exact": "all right"}
+HEADINGS = {"bleu": "BLEU", "exact": "exact match"}
 DIGITS = {"bleu": 1, "exact": 3}
 
 
@@ -56,12 +56,15 @@ def commands(results: Results) -> list[str]:
 
 
 def _introduction(results: Results) -> Text:
-    counts, (updates, _) = results.num_sentences, results.trained[ORDERS[0]]
-    minutes = ", ".join(f"{order} {minutes:.1f}" for order, (_, minutes) in results.trained.items())
+    counts = results.num_sentences
+    trainings = "; ".join(
+        f"{order}: {updates:,} updates, {minutes:.1f} CPU minutes"
+        for order, (updates, minutes) in results.trained.items()
+    )
     return Text(
         f"{counts['train']:,} sentences of {MIN_WORDS} to {MAX_WORDS} words stood in Python files that are installed "
         "here. Two models got each of them as a bag of words and learnt to write it by insertion, each in an order of "
-        f"its own ({updates:,} updates; CPU minutes: {minutes}). Their scores on {counts['test']:,} other sentences:"
+        f"its own ({trainings}). Their scores on {counts['test']:,} other sentences:"
     )
 
 

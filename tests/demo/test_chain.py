@@ -101,8 +101,10 @@ class TestFolder:
 
     def test_a_file_is_no_folder(self, tmp_path: Path) -> None:
         (tmp_path / "file").write_text("mine\n", encoding="utf-8")
-        with pytest.raises(UsageError, match="a folder is needed"):
-            run_demo(Plan(tmp_path / "file", "tiny"), overwrite=True, at_once=1)
+        for place in ("file", "file/demo"):
+            with pytest.raises(UsageError, match="cannot make the folder"):
+                run_demo(Plan(tmp_path / place, "tiny"), overwrite=True, at_once=1)
+        assert (tmp_path / "file").read_text("utf-8") == "mine\n"
 
     @pytest.mark.usefixtures("quick")
     def test_a_demo_is_replaced_only_if_asked(self, tmp_path: Path) -> None:
