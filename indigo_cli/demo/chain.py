@@ -237,13 +237,13 @@ def choose(records: Sequence[TraceRecord], references: Sequence[str]) -> tuple[T
 
     Of the right ones with a fitting number of words, the longest; of these, the one that most often inserts before
     words that stand; of these, the first. Without a right one, the output with the best score among those of fitting
-    length, else of all.
+    length, else of all; an empty one only if there is no other.
     """
     fitting = [record for record in records if len(references[record.id].split()) in SHOWN_WORDS] or list(records)
     right = [record for record in fitting if record.text == references[record.id]]
     if right:
         return max(right, key=lambda record: (len(record.text.split()), _inner(record), -record.id)), True
-    return max(fitting, key=lambda record: (record.score, -record.id)), False
+    return max(fitting, key=lambda record: (bool(record.tokens), record.score, -record.id)), False
 
 
 def _inner(record: TraceRecord) -> int:

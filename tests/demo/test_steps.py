@@ -35,14 +35,15 @@ def endless(tmp_path: Path) -> Step:
 
 
 def test_a_failure_is_told_in_the_words_of_the_command_and_ends_the_others(
-    endless: Step, started: list[subprocess.Popen[bytes]], tmp_path: Path
+    endless: Step, started: list[subprocess.Popen[bytes]], tmp_path: Path, indigo: Any
 ) -> None:
-    missing = tmp_path / "missing file"
+    other = tmp_path / "another file"
+    other.write_text('{"format": "another"}\n', encoding="utf-8")
+    told = indigo("show", other).err
+    assert [line.split(": ")[0] for line in told.splitlines()] == ["error", "at", "hint"]
     with pytest.raises(RunError) as fault:
-        run([endless, Step("count", ("evaluate", str(missing), "--reference", str(missing)))], at_once=2)
-    assert fault.value.what.startswith("count: ")
-    assert fault.value.where == str(missing)
-    assert fault.value.fix
+        run([endless, Step("look", ("show", str(other)))], at_once=2)
+    assert fault.value.render() + "\n" == told.replace("error: ", "error: look: ", 1)
     assert [process.poll() is not None for process in started] == [True, True]
     assert started[1].returncode == 2
 
