@@ -1,0 +1,29 @@
+"""Draw training and validation losses of runs: python benchmarks/plot_curves.py OUT.png LOG.jsonl...  (extra `plot`)."""
+
+import json
+import sys
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+from matplotlib import pyplot as plt
+
+
+def main() -> None:
+    """Read the logs and write one picture."""
+    output, *logs = map(Path, sys.argv[1:])
+    figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
+    for path in logs:
+        rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+        train = [(row["step"], row["loss"]) for row in rows if "split" not in row]
+        valid = [(row["step"], row["loss"]) for row in rows if row.get("split") == "valid"]
+        (line,) = axes.plot(*zip(*train, strict=True), label=f"{path.stem}, training")
+        axes.plot(*zip(*valid, strict=True), "o--", color=line.get_color(), label="validation")
+    axes.set(xlabel="updates", ylabel="nats a token, all parts", ylim=(1, 6))
+    axes.legend()
+    figure.savefig(output, dpi=110)
+
+
+if __name__ == "__main__":
+    main()
