@@ -1,4 +1,4 @@
-"""Draw training and validation losses of runs: python benchmarks/plot_curves.py OUT.png LOG.jsonl...  (extra `plot`)."""
+"""Draw the losses of runs: python benchmarks/plot_curves.py OUT.png LOG.jsonl...  (needs the extra `plot`)."""
 
 import json
 import sys
