@@ -18,7 +18,7 @@ test: lint
 	$(ONE_THREAD) $(BIN)/python -m pytest -n $(PYTEST_WORKERS) $(ARGS)
 
 check: lint
-	$(ONE_THREAD) $(BIN)/python -m pytest -n $(PYTEST_WORKERS) -m "not slow" $(ARGS)
+	$(ONE_THREAD) TEST_PROFILE=quick $(BIN)/python -m pytest -n $(PYTEST_WORKERS) -m "not slow" $(ARGS)
 
 bench: $(READY)
 	$(BIN)/python benchmarks/run.py $(ARGS)

@@ -73,7 +73,9 @@ def exact_match(run: Path) -> float:
     return sum(a == b for a, b in zip(found, wanted, strict=True)) / len(wanted)
 
 
-@pytest.mark.parametrize(("system", "order"), [("indigo", "r2l"), ("transformer", "l2r")])
+@pytest.mark.parametrize(
+    ("system", "order"), [("indigo", "r2l"), pytest.param("transformer", "l2r", marks=pytest.mark.slow)]
+)
 def test_short_sequences_in_seconds(tmp_path: Path, system: str, order: str) -> None:
     recipe = write_task(tmp_path, symbols=8, lengths=(2, 4), pairs=3000)
     options = (*SMALL, f"model.system={system}", f"order.name={order}", "train.batch_tokens=256")
