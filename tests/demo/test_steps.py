@@ -12,6 +12,8 @@ from indigo_cli.demo import steps
 from indigo_cli.demo.steps import Step, program, run, train
 from indigo_cli.errors import RunError
 
+pytestmark = pytest.mark.slow  # each starts processes
+
 
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[bytes]]:
