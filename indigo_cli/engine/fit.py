@@ -145,7 +145,7 @@ def train(
     check_start(run_path, recipe_text, facts, resume=resume)
     torch.manual_seed(recipe.seed)
     system = build_system(recipe, corpus.codecs).to(device)
-    if facts["init"]:
+    if facts["init"] and checkpoints.newest_whole_checkpoint(run_path)[0] is None:  # else it goes on from there
         _load_init(system, Path(facts["init"]["run"]), corpus)
     with lock_folder(run_path):
         run = RunFolder.create(run_path, recipe_text=recipe_text, codecs=corpus.codecs, facts=facts)

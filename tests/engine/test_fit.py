@@ -615,6 +615,13 @@ def test_two_processes_cannot_train_into_one_folder(tmp_path: Path) -> None:
         pass
 
 
+def test_a_run_that_was_saved_needs_its_init_no_more(tiny: Tiny, tmp_path: Path) -> None:
+    shutil.copytree(tiny.run, tmp_path / "first", symlinks=True)
+    tiny.train(tmp_path / "run", "train.max_steps=1", init=tmp_path / "first")
+    shutil.rmtree(tmp_path / "first")
+    assert tiny.train(tmp_path / "run", "train.max_steps=2", resume=True).step == 2
+
+
 def test_precision_and_init_are_remembered(tiny: Tiny, tmp_path: Path) -> None:
     run = tmp_path / "run"
     tiny.train(run, "train.max_steps=1", init=tiny.run)
