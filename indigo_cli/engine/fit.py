@@ -4,7 +4,7 @@ import math
 import os
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,17 +14,16 @@ from torch import nn
 from indigo_cli.core import console
 from indigo_cli.core.settings import Count, NonNegativeFloat, NonNegativeInt, PositiveFloat, Rate
 from indigo_cli.data.corpus import Corpus
-from indigo_cli.data.files import sha256_file
 from indigo_cli.engine import checkpoint as checkpoints
 from indigo_cli.engine.assign import OrderConfig
 from indigo_cli.engine.build import build_system
 from indigo_cli.engine.optim import GuardedStep, make_optimizer
 from indigo_cli.engine.order_source import OrderedSplit
-from indigo_cli.engine.prepare import default_corpus_folder, resolve_settings
-from indigo_cli.engine.resume import check_start
-from indigo_cli.engine.run_folder import FACTS_FILE, LOG_FILE, Log, RunFolder, lock_folder, vocabulary_digests
+from indigo_cli.engine.prepare import default_corpus_folder
+from indigo_cli.engine.run_folder import LOG_FILE, Log, RunFolder, lock_folder, vocabulary_digests
 from indigo_cli.engine.runtime import Runtime
 from indigo_cli.engine.signals import StopRequest, stop_requests
+from indigo_cli.engine.start import check_corpus, check_start, init_fact
 from indigo_cli.engine.training_orders import order_digest, orders_of_files, orders_of_recipe, training_splits
 from indigo_cli.engine.updates import LossParts, StepReport, updates
 from indigo_cli.errors import CheckpointError, RunError, UsageError
@@ -125,7 +124,7 @@ def train(
             fix="run `indigo preprocess RECIPE` first, or give --corpus",
         )
     corpus = Corpus.open(corpus_folder)
-    _check_corpus(recipe, corpus)
+    check_corpus(recipe, corpus)
     splits = training_splits(corpus)
     if orders:
         order_of, order_name = orders_of_files(recipe.system, orders, splits)
@@ -139,7 +138,7 @@ def train(
         "task": recipe.data.task,
         "orders": {name: order_digest(name, order) for name, order in order_of.items()},
         "precision": runtime.precision,
-        "init": _init_fact(init, run_path, resume=resume),
+        "init": init_fact(init, run_path, resume=resume),
     }
     recipe_text = _recipe_text(recipe)
     check_start(run_path, recipe_text, facts, resume=resume)
@@ -156,33 +155,6 @@ def _recipe_text(recipe: "Recipe") -> str:
     from indigo_cli.recipe import dump_recipe
 
     return dump_recipe(recipe)
-
-
-def _check_corpus(recipe: "Recipe", corpus: Corpus) -> None:
-    """Refuse a corpus that was made with another task or other preprocessing than the recipe says."""
-    task, settings, _ = resolve_settings(recipe.data, recipe.preprocess)
-    wanted = {"task": task.name, **asdict(settings)}
-    found = {"task": corpus.manifest["task"], **corpus.manifest["settings"]}
-    differing = [
-        f"{key}: {found.get(key)} in the corpus, {wanted[key]} here" for key in wanted if found.get(key) != wanted[key]
-    ]
-    if differing:
-        raise UsageError(
-            "the corpus was not made with this recipe: " + "; ".join(differing),
-            where=str(corpus.folder),
-            fix="run `indigo preprocess RECIPE` with the same settings, or give its own --corpus",
-        )
-
-
-def _init_fact(init: Path | None, run: Path, *, resume: bool) -> dict[str, str] | None:
-    """Return which weights the run starts from; a resumed run remembers."""
-    if init is None:
-        if resume and (run / FACTS_FILE).exists():
-            remembered: dict[str, str] | None = RunFolder.open(run).facts.get("init")
-            return remembered
-        return None
-    weights = checkpoints.open_checkpoint(init).folder / checkpoints.MODEL_FILE
-    return {"run": str(init.resolve()), "weights": sha256_file(weights)}
 
 
 def _load_init(system: nn.Module, init: Path, corpus: Corpus) -> None:

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
 from indigo_cli.data.batch import Batch
 from indigo_cli.data.collate import collate
@@ -26,48 +25,16 @@ from indigo_cli.engine.loaded_run import load_run
 from indigo_cli.engine.optim import learning_rate
 from indigo_cli.engine.order_source import OrderedSplit
 from indigo_cli.engine.prepare import prepare
-from indigo_cli.engine.resume import differing_keys
-from indigo_cli.engine.run_folder import RECIPE_FILE, Log, RunFolder, lock_folder
+from indigo_cli.engine.run_folder import Log
 from indigo_cli.engine.runtime import Runtime
 from indigo_cli.errors import CheckpointError, RunError, UsageError
 from indigo_cli.recipe import load_recipe
 from tests.kill import killed_at
+from tests.runs import log_of, names_in, same, state_of, training_rows, valid_rows
 from tests.tiny import Tiny, write_task
 
 INDIGO = ("train.accumulate=2", "model.dropout=0.3")
 TRANSFORMER = ("model.system=transformer", "order.name=l2r", "model.dropout=0.3")
-CLOCKS = {"tokens_per_second", "cpu_minutes"}
-
-
-def log_of(run: Path) -> list[dict[str, Any]]:
-    """The rows of a log without what a clock says."""
-    rows = [json.loads(line) for line in (run / "log.jsonl").read_text("utf-8").splitlines()]
-    return [{key: value for key, value in row.items() if key not in CLOCKS} for row in rows]
-
-
-def training_rows(run: Path) -> list[dict[str, Any]]:
-    return [row for row in log_of(run) if "split" not in row]
-
-
-def valid_rows(run: Path) -> dict[int, dict[str, Any]]:
-    return {row["step"]: row for row in log_of(run) if row.get("split") == "valid"}
-
-
-def state_of(run: Path, name: str = "last") -> dict[str, Tensor]:
-    """Everything that a run ends with: weights, moments, random state."""
-    found = open_checkpoint(run, name)
-    return {**found.weights(), **{f"training.{key}": value for key, value in found.training().items()}}
-
-
-def same(a: dict[str, Tensor], b: dict[str, Tensor]) -> bool:
-    return a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a)
-
-
-def names_in(run: Path) -> dict[str, str]:
-    """What stands in the folder of checkpoints, and where links lead."""
-    return {
-        path.name: os.readlink(path) if path.is_symlink() else "" for path in sorted((run / "checkpoints").iterdir())
-    }
 
 
 @pytest.fixture
@@ -305,90 +272,6 @@ class TestResume:
             tiny.train(tmp_path / "run", "train.max_steps=2", resume=True)
 
 
-class TestOtherRunsInTheWay:
-    def content(self, folder: Path) -> dict[str, bytes]:
-        files = (path for path in folder.rglob("*") if path.is_file())
-        return {str(path.relative_to(folder)): path.read_bytes() for path in files}
-
-    def test_case_79_a_run_that_stands_is_not_touched(self, tiny: Tiny, tmp_path: Path) -> None:
-        tiny.train(tmp_path / "run", "train.max_steps=1")
-        before = self.content(tmp_path / "run")
-        for options in ((), ("model.ff_dim=8",)):
-            with pytest.raises(UsageError, match="stands here already") as caught:
-                tiny.train(tmp_path / "run", *options)
-            assert "--resume" in caught.value.fix
-        assert before == self.content(tmp_path / "run")
-
-    def test_case_79_resuming_with_other_settings_lists_them(self, tiny: Tiny, tmp_path: Path) -> None:
-        tiny.train(tmp_path / "run", "train.max_steps=1")
-        before = self.content(tmp_path / "run")
-        changed = ["model.ff_dim=8", "train.learning_rate=0.5", "seed=3", "order.name=l2r", "train.batch_tokens=65"]
-        with pytest.raises(UsageError) as caught:
-            tiny.train(tmp_path / "run", *changed, "train.max_steps=9", resume=True)
-        for line in (
-            "model.ff_dim: 32 -> 8",
-            "train.learning_rate: 0.01 -> 0.5",
-            "seed: 1 -> 3",
-            "order.name: rnd -> l2r",
-            "train.batch_tokens: 64 -> 65",
-        ):
-            assert line in caught.value.what
-        assert "max_steps" not in caught.value.what
-        assert before == self.content(tmp_path / "run")
-
-    def test_what_no_update_depends_on_may_change(self, tiny: Tiny, tmp_path: Path) -> None:
-        tiny.train(tmp_path / "run", "train.max_steps=1")
-        free = ["name=other", "decode.beam_size=1", "train.log_every=2", "train.save_every=7", "train.keep=1"]
-        summary = tiny.train(tmp_path / "run", *free, "train.max_steps=2", resume=True)
-        assert summary.step == 2
-        assert load_recipe(tmp_path / "run" / "recipe.toml").decode.beam_size == 1
-
-    @pytest.mark.parametrize("resume", [False, True])
-    def test_a_folder_of_something_else(self, tiny: Tiny, tmp_path: Path, resume: bool) -> None:
-        (tmp_path / "thesis.txt").write_text("mine", "utf-8")
-        with pytest.raises(UsageError, match="not empty"):
-            tiny.train(tmp_path, resume=resume)
-        assert self.content(tmp_path) == {"thesis.txt": b"mine"}
-
-    def test_an_empty_folder_will_do(self, tiny: Tiny, tmp_path: Path) -> None:
-        assert tiny.train(tmp_path, "train.max_steps=1").run == tmp_path
-
-    def test_differing_keys(self) -> None:
-        old, new = "a = 1\nb = 2\n[t.u]\nx = [1, 2]\ny = 'q'\n", "a = 1\nc = 3\n[t.u]\nx = [1, 3]\ny = 'q'\n"
-        assert differing_keys(old, new) == ["b: 2 -> not set", "c: not set -> 3", "t.u.x: [1, 2] -> [1, 3]"]
-        assert differing_keys(old, old) == []
-
-
-class TestInit:
-    TINY_RATE = "train.learning_rate=1e-30"
-
-    def test_weights_start_from_the_best_of_another_run(self, tiny: Tiny, tmp_path: Path) -> None:
-        tiny.train(tmp_path / "run", self.TINY_RATE, "train.max_steps=1", "model.dropout=0", init=tiny.run)
-        start, end = open_checkpoint(tiny.run).weights(), open_checkpoint(tmp_path / "run", "last").weights()
-        assert start.keys() == end.keys()
-        assert all(torch.allclose(start[name], end[name], rtol=0, atol=1e-20) for name in start)
-
-    def test_case_43_another_vocabulary(self, tiny: Tiny, tmp_path: Path) -> None:
-        recipe = write_task(tmp_path, seed=5)
-        prepare(load_recipe(recipe), tmp_path / "corpus")
-        sizes = [len(Corpus.open(path).codecs.target.vocabulary) for path in (tiny.corpus, tmp_path / "corpus")]
-        assert sizes[0] == sizes[1]  # nothing but the digests tells them apart
-        with pytest.raises(CheckpointError, match="vocabulary does not belong to this checkpoint"):
-            tiny.train(tmp_path / "run", init=tiny.run, corpus_folder=tmp_path / "corpus")
-        assert not (tmp_path / "run").exists()
-
-    @pytest.mark.parametrize("option", ["model.model_dim=32", "model.system=transformer", "model.encoder_layers=2"])
-    def test_another_model(self, tiny: Tiny, tmp_path: Path, option: str) -> None:
-        with pytest.raises(CheckpointError, match="do not fit this model"):
-            tiny.train(tmp_path / "run", option, "order.name=l2r", init=tiny.run)
-        assert not (tmp_path / "run").exists()
-
-    def test_not_a_run(self, tiny: Tiny, tmp_path: Path) -> None:
-        with pytest.raises((CheckpointError, UsageError)) as caught:
-            tiny.train(tmp_path / "run", init=tmp_path / "nothing")
-        assert str(tmp_path / "nothing") in caught.value.where
-
-
 class TestNonFinite:
     def poison(self, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
         """Make the loss of one example, and so the gradient of its update, NaN."""
@@ -579,76 +462,7 @@ class TestOrders:
         assert not (tmp_path / "run").exists()
 
 
-def test_a_missing_corpus_names_the_command_that_makes_it(tiny: Tiny, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no corpus") as caught:
-        train(tiny.recipe(), output=tmp_path / "run", corpus_folder=tmp_path / "nothing")
-    assert "indigo preprocess" in caught.value.fix
-    assert str(tmp_path / "nothing") in caught.value.where
-    assert not (tmp_path / "run").exists()
-
-
-def test_the_default_folder(tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert train(tiny.recipe("train.max_steps=1"), corpus_folder=tiny.corpus).run == Path("runs/tiny/rnd")
-    assert Path("runs/tiny/rnd/checkpoints/last").exists()
-
-
-def test_orders_files_name_the_default_folder(tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    assign(Corpus.open(tiny.corpus), OrderConfig(name="odd"), splits=["train"], output="mine.jsonl")
-    summary = train(tiny.recipe("train.max_steps=1"), corpus_folder=tiny.corpus, orders=[Path("mine.jsonl")])
-    assert summary.run == Path("runs/tiny/odd")
-    stored = load_recipe(summary.run / RECIPE_FILE).order
-    assert (stored.name, stored.file) == ("file", str(tmp_path / "mine.jsonl"))
-
-
-def test_a_corpus_of_other_settings_is_refused(tiny: Tiny, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="lowercase: False in the corpus, True here"):
-        tiny.train(tmp_path / "run", "preprocess.lowercase=true")
-    assert not (tmp_path / "run").exists()
-
-
-def test_two_processes_cannot_train_into_one_folder(tmp_path: Path) -> None:
-    with lock_folder(tmp_path), pytest.raises(UsageError, match="another process"), lock_folder(tmp_path):
-        pass
-    with lock_folder(tmp_path):
-        pass
-
-
-def test_a_run_that_was_saved_needs_its_init_no_more(tiny: Tiny, tmp_path: Path) -> None:
-    shutil.copytree(tiny.run, tmp_path / "first", symlinks=True)
-    tiny.train(tmp_path / "run", "train.max_steps=1", init=tmp_path / "first")
-    shutil.rmtree(tmp_path / "first")
-    assert tiny.train(tmp_path / "run", "train.max_steps=2", resume=True).step == 2
-
-
-def test_precision_and_init_are_remembered(tiny: Tiny, tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    tiny.train(run, "train.max_steps=1", init=tiny.run)
-    with pytest.raises(UsageError, match="another precision"):
-        tiny.train(run, "train.max_steps=2", resume=True, runtime=Runtime(precision="bf16"))
-    shutil.rmtree(run / "checkpoints")  # killed before its first save
-    summary = tiny.train(run, "train.max_steps=1", resume=True)
-    facts = RunFolder.open(summary.run).facts
-    assert facts["init"]["run"] == str(tiny.run)
-
-
-def test_two_vocabularies_cannot_share_embeddings(tmp_path: Path) -> None:
-    recipe = write_task(tmp_path)
-    (tmp_path / "train.tgt").write_text((tmp_path / "train.tgt").read_text("utf-8").upper(), "utf-8")
-    prepare(load_recipe(recipe, ["preprocess.joint=false"]), tmp_path / "corpus")
-    tiny = Tiny(recipe, tmp_path / "corpus", tmp_path)
-    with pytest.raises(UsageError, match="cannot be shared") as caught:
-        tiny.train(tmp_path / "run", "preprocess.joint=false")
-    assert caught.value.where == "model.share_embeddings"
-    summary = tiny.train(
-        tmp_path / "run", "preprocess.joint=false", "model.share_embeddings=false", "train.max_steps=1"
-    )
-    assert summary.step == 1
-
-
 def test_bf16_trains_with_finite_losses_near_those_of_fp32(tiny: Tiny, tmp_path: Path) -> None:
-    from indigo_cli.engine.runtime import Runtime
 
     for precision in ("fp32", "bf16"):
         tiny.train(tmp_path / precision, "model.dropout=0", runtime=Runtime("cpu", precision))

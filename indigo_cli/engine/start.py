@@ -1,11 +1,19 @@
 """May this run start here, or go on here? Checked before anything is written."""
 
 import tomllib
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from indigo_cli.data.corpus import Corpus
+from indigo_cli.data.files import sha256_file
+from indigo_cli.engine.checkpoint import MODEL_FILE, open_checkpoint
+from indigo_cli.engine.prepare import resolve_settings
 from indigo_cli.engine.run_folder import FACTS_FILE, RECIPE_FILE, RunFolder
 from indigo_cli.errors import UsageError
+
+if TYPE_CHECKING:
+    from indigo_cli.recipe import Recipe
 
 FREE_ON_RESUME = (
     "name",
@@ -27,6 +35,33 @@ SAME_FACTS = {
     "init": "leave --init out, or give the same run",
 }
 """Facts that must not change, and how to mend it."""
+
+
+def check_corpus(recipe: "Recipe", corpus: Corpus) -> None:
+    """Refuse a corpus that was made with another task or other preprocessing than the recipe says."""
+    task, settings, _ = resolve_settings(recipe.data, recipe.preprocess)
+    wanted = {"task": task.name, **asdict(settings)}
+    found = {"task": corpus.manifest["task"], **corpus.manifest["settings"]}
+    differing = [
+        f"{key}: {found.get(key)} in the corpus, {wanted[key]} here" for key in wanted if found.get(key) != wanted[key]
+    ]
+    if differing:
+        raise UsageError(
+            "the corpus was not made with this recipe: " + "; ".join(differing),
+            where=str(corpus.folder),
+            fix="run `indigo preprocess RECIPE` with the same settings, or give its own --corpus",
+        )
+
+
+def init_fact(init: Path | None, run: Path, *, resume: bool) -> dict[str, str] | None:
+    """Return which weights the run starts from; a resumed run remembers."""
+    if init is None:
+        if resume and (run / FACTS_FILE).exists():
+            remembered: dict[str, str] | None = RunFolder.open(run).facts.get("init")
+            return remembered
+        return None
+    weights = open_checkpoint(init).folder / MODEL_FILE
+    return {"run": str(init.resolve()), "weights": sha256_file(weights)}
 
 
 def check_start(path: Path, recipe_text: str, facts: dict[str, Any], *, resume: bool) -> dict[str, Any]:
