@@ -178,7 +178,7 @@ train = { source = ["a", 3], target = [] }
 name = "l2rr"
 nmae = "l2r"
 [evaluate]
-metrics = ["bleu", "bleuu", "ribes"]
+metrics = ["bleu", "bleuu", "meteor"]
 [search]
 train_on = "bset"
 [model]
@@ -201,7 +201,7 @@ x = 1
         ("9", "order.name: there is no 'l2rr'"),
         ("10", "unknown key order.nmae"),
         ("12", "evaluate.metrics: there is no 'bleuu'"),
-        ("12", 'evaluate.metrics = "ribes" is not in this version'),
+        ("12", 'evaluate.metrics = "meteor" is not in this version'),
         ("14", 'search.train_on must be one of "best"'),
         ("16", 'model.system = "lstm" is not in this version'),
         ("17", "unknown key model.modl_dim"),

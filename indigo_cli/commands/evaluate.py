@@ -2,14 +2,15 @@
 
 from collections.abc import Sequence
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
-    from indigo_cli.engine.assess import EvaluateConfig, Report, SystemReport
+    from indigo_cli.engine.assess import EvaluateConfig
+    from indigo_cli.engine.line_scores import ScoresByLength
+    from indigo_cli.engine.score_report import Report
 
 
 class Format(StrEnum):
@@ -17,6 +18,15 @@ class Format(StrEnum):
 
     table = "table"
     json = "json"
+    markdown = "markdown"
+    latex = "latex"
+
+
+class Test(StrEnum):
+    """Test of the difference from the baseline."""
+
+    bootstrap = "bootstrap"
+    randomisation = "randomisation"
 
 
 def evaluate(
@@ -24,33 +34,93 @@ def evaluate(
     reference: Annotated[list[str], typer.Option("--reference", help="Untouched references; repeat it for more.")],
     source: Annotated[str | None, typer.Option("--source", help="Source text; only its length is checked.")] = None,
     metrics: Annotated[str | None, typer.Option("--metrics", help="Names with commas, e.g. bleu,chrf,ter.")] = None,
-    baseline: Annotated[str | None, typer.Option("--baseline", help="Output to compare every HYP with.")] = None,
+    baseline: Annotated[
+        str | None, typer.Option("--baseline", help="Output to compare every HYP with; of several HYP the first.")
+    ] = None,
+    test: Annotated[
+        Test | None, typer.Option("--test", help="Paired test, as evaluate.significance sets it (bootstrap).")
+    ] = None,
     output_format: Annotated[Format, typer.Option("--format", help="What to print.")] = Format.table,
+    intervals: Annotated[
+        bool | None,
+        typer.Option("--intervals/--no-intervals", help="95 % intervals; only `table` shows them by default."),
+    ] = None,
+    sentence: Annotated[
+        Path | None,
+        typer.Option("--sentence", metavar="FILE", help="Write the scores of every line: a table, or *.jsonl."),
+    ] = None,
+    by_length: Annotated[bool, typer.Option("--by-length", help="Print the first metric by reference length.")] = False,
+    png: Annotated[Path | None, typer.Option("--png", metavar="FILE", help="Draw the scores by length.")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what --sentence and --png find.")] = False,
     override: Annotated[list[str] | None, typer.Option("--set", help="e.g. --set evaluate.tokenize=zh")] = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the bootstrap; the default is sacreBLEU's.")] = 12345,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of every draw; the default is sacreBLEU's.")] = 12345,
 ) -> None:
-    """Score outputs against references, with signatures and 95 % bootstrap intervals."""
-    import json
-
+    """Score outputs against references, with signatures, 95 % bootstrap intervals and paired tests."""
     from indigo_cli.core import console
+    from indigo_cli.data.files import refuse_existing
     from indigo_cli.engine.assess import assess_files
-    from indigo_cli.engine.present import print_to_terminal
+    from indigo_cli.engine.line_scores import scores_by_length, sentence_signatures, write_sentence_scores
+    from indigo_cli.engine.plot import new_figure
+    from indigo_cli.engine.score_plot import draw_by_length
+    from indigo_cli.errors import UsageError
 
-    config, language = _settings(override or [], metrics)
+    for path in (sentence, png):
+        if path is not None and str(path) == "-":
+            raise UsageError("standard output (-) is for the scores of the corpus", fix="name a file")
+        if path is not None:
+            refuse_existing(path, overwrite)
+    if png is not None:
+        new_figure()  # a missing library is said before anything is scored
+    config, language = _settings(override or [], metrics, test)
     report = assess_files(
         hypotheses, reference, config=config, source=source, baseline=baseline, language=language, seed=seed
     )
     if source is not None:
         console.note("no metric of this version reads --source; only its number of lines was checked")
+    if test is not None and report.comparison is None:
+        console.note("--test: there is one system and no --baseline, so nothing to compare")
+    if intervals is not None and output_format is Format.json:
+        console.note("--intervals, --no-intervals: JSON always holds them")
     for warning in report.warnings:
         console.warn(warning)
-    if output_format is Format.json:
-        typer.echo(json.dumps(report.as_json(), ensure_ascii=False))
-    else:
-        print_to_terminal([score_table(report)], width=10_000)  # a file has no right margin
-        for name, figure in report.systems[0].scores.items():
-            typer.echo(f"{name}: {figure.signature}")
+    lengths = scores_by_length(report.measured, seed=seed) if by_length or png else None
+    _print(report, lengths if by_length else None, output_format, intervals)
+    if sentence is not None:
+        write_sentence_scores(report.measured, sentence, overwrite=overwrite)
+        signatures = ", ".join(f"{name} {text}" for name, text in sentence_signatures(report.measured).items())
+        console.status(f"{sentence}: scores of single lines ({signatures})")
+    if png is not None and lengths is not None:
+        draw_by_length(lengths, png, overwrite=overwrite)
     console.status(f"{report.num_lines} lines, {len(reference)} reference{'s' * (len(reference) > 1)} each")
+
+
+def _print(report: "Report", lengths: "ScoresByLength | None", output_format: Format, intervals: bool | None) -> None:
+    """Write the scores to stdout."""
+    import json
+
+    from indigo_cli.core.console import stdout_console
+    from indigo_cli.engine import score_markup, score_tables
+    from indigo_cli.engine.present import PLAIN_WIDTH, print_to_terminal
+
+    if output_format is Format.json:
+        more = {} if lengths is None else {"by_length": lengths.as_json()}
+        typer.echo(json.dumps(report.as_json() | more, ensure_ascii=False))
+    elif output_format is Format.markdown:
+        typer.echo(score_markup.markdown(report, lengths, intervals=bool(intervals)))
+    elif output_format is Format.latex:
+        typer.echo(score_markup.latex(report, lengths, intervals=bool(intervals)))
+    else:
+        console = stdout_console()
+        bold = console.color_system is not None
+        table = score_tables.score_table(report, bold=bold, intervals=intervals is not False)
+        print_to_terminal([table], width=10_000)  # a file has no right margin
+        signatures = {name: figure.signature for name, figure in report.systems[0].scores.items()}
+        for line in [score_tables.legend(report), *score_tables.signature_lines(signatures)]:
+            if line:
+                typer.echo(line)
+        if lengths is not None:
+            width = console.width if console.is_terminal else PLAIN_WIDTH
+            print_to_terminal(["", score_tables.length_chart(lengths, width=width)])
 
 
 RECIPE_KEYS = (
@@ -59,7 +129,7 @@ RECIPE_KEYS = (
 """First parts of the keys of a recipe; reading them off `recipe.py` would load torch."""
 
 
-def _settings(overrides: Sequence[str], metrics: str | None) -> "tuple[EvaluateConfig, str]":
+def _settings(overrides: Sequence[str], metrics: str | None, test: Test | None) -> "tuple[EvaluateConfig, str]":
     """Return the [evaluate] section and the target language (empty: as the traces say) from the options."""
     import json
 
@@ -72,6 +142,8 @@ def _settings(overrides: Sequence[str], metrics: str | None) -> "tuple[EvaluateC
     if metrics is not None:
         names = [name.strip() for name in metrics.split(",") if name.strip()]
         overrides = [*overrides, f"evaluate.metrics={json.dumps(names)}"]
+    if test is not None:
+        overrides = [*overrides, f"evaluate.significance={test.value}"]
     mapping, places = apply_overrides({}, overrides)
     faults = [unknown_key((name,), RECIPE_KEYS, places, {}) for name in mapping if name not in RECIPE_KEYS]
     config, more = parse_section(EvaluateConfig, mapping.get("evaluate", {}), prefix=("evaluate",), places=places)
@@ -83,29 +155,3 @@ def _settings(overrides: Sequence[str], metrics: str | None) -> "tuple[EvaluateC
     if unused:
         console.note(f"{', '.join(dict.fromkeys(unused))}: nothing to evaluate with it")
     return config, data.target_lang
-
-
-def score_table(report: "Report") -> "Table":
-    """Return one row a system, the baseline first, one column a metric."""
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, leading=1)
-    table.add_column("system", overflow="fold")
-    for name, higher_is_better in report.higher_is_better.items():
-        table.add_column(name if higher_is_better else f"{name}\nless is better", justify="right")
-    if report.baseline is not None:
-        table.add_row(f"{report.baseline.name} (baseline)", *_cells(report.baseline, report.decimals))
-    for system in report.systems:
-        table.add_row(system.name, *_cells(system, report.decimals))
-    return table
-
-
-def _cells(system: "SystemReport", decimals: dict[str, int]) -> list[str]:
-    """Return each figure with its interval below it, and the p-value of its difference from the baseline."""
-    cells = []
-    for name, figure in system.scores.items():
-        score, low, high = (f"{value:.{decimals[name]}f}" for value in (figure.score, figure.low, figure.high))
-        difference = "" if figure.p_value is None else f"\np = {figure.p_value:.3f}"
-        cells.append(f"{score}\n[{low}, {high}]{difference}")
-    return cells

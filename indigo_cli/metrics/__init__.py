@@ -8,19 +8,23 @@ from collections.abc import Callable, Sequence
 
 from indigo_cli.core.settings import did_you_mean
 from indigo_cli.errors import UsageError
-from indigo_cli.metrics import bleu, chrf, exact_match, ter
+from indigo_cli.metrics import bleu, chrf, exact_match, ribes, ter
 from indigo_cli.metrics.metric import Metric
 
 METRICS: dict[str, Callable[..., Metric]] = {
     "bleu": bleu.build,
     "chrf": chrf.build,
     "ter": ter.build,
+    "ribes": ribes.build,
     "exact": exact_match.build,
 }
 
-PLANNED = (
-    "ribes", "meteor", "rouge1", "rouge2", "rougeL", "cider", "ast_exact", "repetition", "length",
-)  # fmt: skip
+PLANNED = ("meteor", "rouge1", "rouge2", "rougeL", "cider", "ast_exact", "repetition", "length")
+
+
+def build_sentence_metric(name: str, *, tokenize: str) -> Metric:
+    """Return the metric that scores single lines, on the same statistics: BLEU with effective order, others as ever."""
+    return bleu.build(tokenize=tokenize, effective_order=True) if name == "bleu" else METRICS[name](tokenize=tokenize)
 
 
 def build_metrics(names: Sequence[str], *, tokenize: str) -> dict[str, Metric]:

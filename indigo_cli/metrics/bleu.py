@@ -12,4 +12,6 @@ def build(*, tokenize: str, effective_order: bool = False) -> Metric:
     from sacrebleu.metrics.bleu import BLEU
 
     # force: assess.py warns of tokenised text itself, from the first line on (sacreBLEU waits for a hundred)
-    return SacreAdapter(BLEU(tokenize=tokenize, effective_order=effective_order, force=True), higher_is_better=True)
+    return SacreAdapter(
+        BLEU(tokenize=tokenize, effective_order=effective_order, force=True), title="BLEU", higher_is_better=True
+    )

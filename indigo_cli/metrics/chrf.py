@@ -8,4 +8,4 @@ def build(*, tokenize: str) -> Metric:
     """Return corpus chrF; characters need no tokeniser, so `tokenize` changes nothing."""
     from sacrebleu.metrics.chrf import CHRF
 
-    return SacreAdapter(CHRF(), higher_is_better=True)
+    return SacreAdapter(CHRF(), title="chrF2", higher_is_better=True)

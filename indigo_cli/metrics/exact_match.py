@@ -7,14 +7,20 @@ from indigo_cli.metrics.metric import Metric
 
 
 class ExactMatch:
-    """Compares the text itself: two spaces inside a string literal count, nothing is stripped, split or normalised."""
+    """Compares the text itself: two spaces inside a string literal count, nothing is stripped, split or normalised.
 
+    Where one of several references is empty, the line has fewer references: no output is not a right one.
+    """
+
+    title = "exact match"
     decimals = 4
     higher_is_better = True
+    needs_reference = False
 
     def stats(self, hypothesis: str, references: Sequence[str]) -> Sequence[float]:
         """Return (1 if the line is right, 1)."""
-        return (float(hypothesis in references), 1.0)
+        written = [reference for reference in references if reference] or references
+        return (float(hypothesis in written), 1.0)
 
     def score(self, total: Sequence[float]) -> float:
         """Return right lines / lines."""

@@ -1,12 +1,11 @@
-"""What a metric is, and the bootstrap that every metric gets for free.
+"""What a metric is.
 
 A metric turns each line into a vector of statistics that may be added over lines, and such a sum into a score. The
-score of a corpus is `score(sum of the lines)`; a bootstrap resample only adds the lines up with other weights, so no
-line is ever tokenised twice.
+score of a corpus is `score(sum of the lines)`; a resample of the corpus (`significance.py`) or a part of it only adds
+other lines up, so no line is ever tokenised twice.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
@@ -18,9 +17,13 @@ Statistics = NDArray[np.float64]  # (lines, numbers of the metric)
 class Metric(Protocol):
     """A score over lines of text; the names of the members are the contract that every entry of METRICS keeps."""
 
+    title: str
+    """How papers spell it."""
     decimals: int
     """Digits after the point that a table shows."""
     higher_is_better: bool
+    needs_reference: bool
+    """A line without a word of reference has no score by the definition; such a line counts 0 where it is let pass."""
 
     def stats(self, hypothesis: str, references: Sequence[str]) -> Sequence[float]:
         """Return the additive statistics of one line against all its references."""
@@ -30,32 +33,6 @@ class Metric(Protocol):
 
     def signature(self, *, num_references: int, resamples: int, seed: int) -> str:
         """Return what somebody needs to compute the same figure again, as `key:value` pairs joined by `|`."""
-
-
-@dataclass(frozen=True)
-class Bootstrap:
-    """Resampling of lines with replacement, the same draws for every metric and system (so systems are paired).
-
-    Args:
-        num_lines: Lines of the corpus, at least 1.
-        resamples: How many corpora of that size to draw.
-        seed: With sacreBLEU's own 12345 the draws are the ones of `sacrebleu --confidence`.
-    """
-
-    num_lines: int
-    resamples: int = 1000
-    seed: int = 12345
-
-    def scores(self, metric: Metric, statistics: Statistics) -> NDArray[np.float64]:
-        """Return the score of every resample, (resamples,)."""
-        return np.array([metric.score(total.tolist()) for total in self.totals(statistics)], dtype=np.float64)
-
-    def totals(self, statistics: Statistics) -> Iterator[NDArray[np.float64]]:
-        """Yield the summed statistics of one resample after another; memory stays that of one draw."""
-        random = np.random.default_rng(self.seed)
-        for _ in range(self.resamples):
-            drawn = random.choice(self.num_lines, size=self.num_lines)
-            yield np.bincount(drawn, minlength=self.num_lines) @ statistics
 
 
 def corpus_statistics(metric: Metric, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Statistics:
@@ -75,27 +52,3 @@ def corpus_statistics(metric: Metric, hypotheses: Sequence[str], references: Seq
 def corpus_score(metric: Metric, statistics: Statistics) -> float:
     """Return the score of the whole corpus."""
     return metric.score(statistics.sum(axis=0).tolist())
-
-
-def interval(scores: NDArray[np.float64]) -> tuple[float, float]:
-    """Return the 95 % percentile interval of bootstrap scores, with the bounds sacreBLEU takes (1/40 from each end)."""
-    ordered = np.sort(scores)
-    cut = len(ordered) // 40
-    return float(ordered[cut]), float(ordered[-1 - cut])
-
-
-def p_value(difference: float, resampled: NDArray[np.float64]) -> float:
-    """Return the two-sided p-value of a paired bootstrap: is the true difference of two systems 0?
-
-    Args:
-        difference: Score of the system minus that of the baseline on the whole corpus.
-        resampled: The same difference on every resample.
-
-    The resampled differences, moved so that their mean is 0, stand for chance. Two equal systems get 1. sacreBLEU's
-    `--paired-bs` centres absolute differences instead, which is one-sided where the sign never changes (about half of
-    this value) and calls a system different from itself (1 / (resamples + 1)); hence not copied.
-    """
-    chance = np.abs(resampled - resampled.mean())
-    tolerance = 1e-9  # scores are below 100 in size: rounding never makes two equal differences unequal
-    as_large = int(np.count_nonzero(chance >= abs(difference) - tolerance))
-    return (as_large + 1) / (len(resampled) + 1)

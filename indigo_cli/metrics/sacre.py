@@ -16,9 +16,11 @@ class SacreAdapter:
     """One configured sacreBLEU metric object as statistics + score + signature."""
 
     decimals = 2
+    needs_reference = False
 
-    def __init__(self, scorer: "SacreMetric", *, higher_is_better: bool) -> None:
+    def __init__(self, scorer: "SacreMetric", *, title: str, higher_is_better: bool) -> None:
         self._scorer = scorer
+        self.title = title
         self.higher_is_better = higher_is_better
 
     def stats(self, hypothesis: str, references: Sequence[str]) -> Sequence[float]:

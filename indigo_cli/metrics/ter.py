@@ -8,4 +8,4 @@ def build(*, tokenize: str) -> Metric:
     """Return corpus TER with sacreBLEU's defaults; it has a tokeniser of its own, so `tokenize` changes nothing."""
     from sacrebleu.metrics.ter import TER
 
-    return SacreAdapter(TER(), higher_is_better=False)
+    return SacreAdapter(TER(), title="TER", higher_is_better=False)

@@ -1,10 +1,11 @@
-"""Which of sacreBLEU's tokenisers a score uses, and signs that a text was not what the score expects.
+"""Which of sacreBLEU's tokenisers a score uses, its tokens, and signs that a text was not what the score expects.
 
 The sentencepiece tokenisers (spm, flores…) are left out: they download a model at run time.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Literal, get_args
 
@@ -57,6 +58,31 @@ def choose_tokenizer(name: str, language: str) -> str:
             fix=f"pip install 'sacrebleu[{name[:2]}]', or --set evaluate.tokenize=char",
         )
     return name
+
+
+@dataclass(frozen=True)
+class EvaluationTokenizer:
+    """The tokens that BLEU counts, for whoever else counts them.
+
+    Args:
+        split: sacreBLEU's tokeniser: text to text with spaces between the tokens.
+        signature: What `tok:` says in a signature; it may hold the version of a dictionary.
+    """
+
+    split: Callable[[str], str]
+    signature: str
+
+    def __call__(self, line: str) -> list[str]:
+        """Return the tokens of a line."""
+        return self.split(line.rstrip()).split()
+
+
+def load_tokenizer(name: str) -> EvaluationTokenizer:
+    """Return the tokeniser that `choose_tokenizer` named, the very one that BLEU gets."""
+    from sacrebleu.metrics.bleu import BLEU
+
+    bleu = BLEU(tokenize=name)
+    return EvaluationTokenizer(bleu.tokenizer, bleu.tokenizer_signature)
 
 
 def _installed(tokenizer: str) -> bool:

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,9 +27,9 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def _json(capsys: pytest.CaptureFixture[str], *args: str) -> dict[str, dict[str, dict[str, object]]]:
+def _json(capsys: pytest.CaptureFixture[str], *args: str) -> dict[str, Any]:
     assert main(["evaluate", *args, "--format", "json"]) == 0
-    result: dict[str, dict[str, dict[str, object]]] = json.loads(capsys.readouterr().out)
+    result: dict[str, Any] = json.loads(capsys.readouterr().out)
     return result
 
 
@@ -45,13 +46,110 @@ def test_json_is_one_line_with_the_defaults_of_the_recipe(files: Path, capsys: p
 
 
 def test_table_shows_every_system_with_signatures(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    args = ["hyp", "best", "--reference", "ref", "--metrics", "bleu,ter,exact", "--baseline", "hyp"]
+    args = ["hyp", "best", "--reference", "ref", "--metrics", "bleu,ter,ribes,exact", "--baseline", "hyp"]
     assert main(["evaluate", *args]) == 0
     out = capsys.readouterr().out
-    for part in ("hyp (baseline)", "best", "100.00", "1.0000", "less is better", "p = 1.000", "tok:13a", "tok:tercom"):
+    parts = (
+        "hyp (baseline)",
+        "best 100.00",
+        "best 1.0000",
+        "less is better",
+        "p = 0.",
+        "tok:13a",
+        "tok:tercom",
+        "alpha:",
+    )
+    for part in parts:
         assert part in out
+    assert "* p < 0.05, ** p < 0.01: differs from hyp (paired bootstrap, 1,000 resamples, seed 12345)" in out
     assert "\x1b" not in out
     assert "…" not in out
+
+
+def test_the_first_of_several_systems_is_the_baseline(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    named = _json(capsys, "hyp", "best", "--reference", "ref", "--baseline", "hyp")
+    assert _json(capsys, "hyp", "best", "--reference", "ref") == named
+    assert named["baseline"]["name"] == "hyp"
+
+
+def test_test_option_and_setting_choose_the_test(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    by_option = _json(capsys, "hyp", "best", "--reference", "ref", "--test", "randomisation")
+    by_setting = _json(capsys, "hyp", "best", "--reference", "ref", "--set", "evaluate.significance=randomisation")
+    assert by_option == by_setting
+    assert by_option["baseline"]["test"] == {"name": "randomisation", "samples": 10_000, "seed": 12345}
+    assert _json(capsys, "hyp", "best", "--reference", "ref")["baseline"]["test"]["name"] == "bootstrap"
+
+
+def test_a_test_of_one_system_is_said_to_do_nothing(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["evaluate", "hyp", "--reference", "ref", "--test", "bootstrap"]) == 0
+    assert "nothing to compare" in capsys.readouterr().err
+
+
+def test_json_holds_the_intervals_anyway(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["evaluate", "hyp", "--reference", "ref", "--format", "json", "--no-intervals"]) == 0
+    out, err = capsys.readouterr()
+    assert '"ci"' in out and "note: --intervals" in err
+
+
+def test_markdown_and_latex_go_to_stdout(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    args = ["evaluate", "hyp", "best", "--reference", "ref", "--by-length"]
+    assert main([*args, "--format", "markdown"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("| system ") and "**100.00**" in out and "[" not in out
+    assert main([*args, "--format", "latex", "--intervals"]) == 0
+    out = capsys.readouterr().out
+    assert out.count(r"\begin{tabular}") == 2 and r"\textbf{100.00}" in out and r"\scriptsize [100.00, 100.00]" in out
+    assert "\x1b" not in out
+
+
+def test_scores_by_length_are_printed(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    args = ["hyp", "--reference", "ref", "--metrics", "exact,bleu", "--by-length"]
+    assert main(["evaluate", *args]) == 0
+    assert "exact match by length of the reference, in tokens (13a)" in capsys.readouterr().out
+    found = _json(capsys, *args)["by_length"]
+    assert found["metric"] == "exact" and found["tokens"] == "13a"
+    assert [(bucket["low"], bucket["n"], bucket["scores"]["hyp"]["score"]) for bucket in found["buckets"]] == [
+        (2, 1, 1.0),
+        (3, 1, 0.0),
+        (7, 1, 0.0),
+    ]
+
+
+@pytest.mark.slow
+def test_scores_by_length_are_drawn(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    args = ["hyp", "best", "--reference", "ref", "--metrics", "exact", "--png", "a.png"]
+    assert main(["evaluate", *args]) == 0
+    assert "by length" not in capsys.readouterr().out
+    assert (files / "a.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_scores_of_single_lines(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["evaluate", "hyp", "best", "--reference", "ref", "--sentence", "s.tsv"]) == 0
+    assert "eff:yes" in capsys.readouterr().err
+    rows = (files / "s.tsv").read_text(encoding="utf-8").splitlines()
+    assert rows[0] == "id\tsystem\tbleu\tchrf"
+    assert len(rows) == 1 + 2 * len(REFERENCE)
+    assert rows[-1] == "2\tbest\t100\t100"
+
+
+@pytest.mark.parametrize("option", ["--sentence", "--png"])
+def test_a_file_in_the_way_is_said_before_anything_is_scored(
+    files: Path, capsys: pytest.CaptureFixture[str], option: str
+) -> None:
+    (files / "old").write_text("mine", encoding="utf-8")
+    assert main(["evaluate", "hyp", "--reference", "ref", option, "old"]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and "exists already" in err
+    assert main(["evaluate", "hyp", "--reference", "ref", option, "old", "--overwrite"]) == 0
+    assert (files / "old").read_bytes() != b"mine"
+
+
+def test_empty_reference_is_an_error_or_nought(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (files / "gap").write_text("the red cat sat on the mat\n\nit's late\n", encoding="utf-8")
+    assert main(["evaluate", "hyp", "--reference", "gap", "--metrics", "ribes"]) == 2
+    assert "at: gap:2" in capsys.readouterr().err
+    zero = ["--set", "evaluate.empty_reference=zero"]
+    assert 0 < _json(capsys, "hyp", "--reference", "gap", "--metrics", "ribes", *zero)["metrics"]["ribes"]["score"] < 1
 
 
 def test_metrics_option_overrules_the_setting(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -91,7 +189,9 @@ def test_seed_is_in_the_signature(files: Path, capsys: pytest.CaptureFixture[str
     [
         (["hyp"], "'--reference'"),
         (["hyp", "--reference", "missing"], "no such file"),
-        (["hyp", "--reference", "ref", "--metrics", "ribes"], "'ribes' is not in this version"),
+        (["hyp", "--reference", "ref", "--metrics", "meteor"], "'meteor' is not in this version"),
+        (["hyp", "--reference", "ref", "--test", "t"], "'--test'"),
+        (["hyp", "--reference", "ref", "--sentence", "-"], "standard output (-)"),
         (["hyp", "--reference", "ref", "--metrics", "blue"], "did you mean `bleu`?"),
         (["hyp", "--reference", "ref", "--metrics", ","], "no metric to compute"),
         (["hyp", "--reference", "ref", "--set", "evaluate.tokenise=13a"], "did you mean `tokenize`?"),

@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from indigo_cli.errors import UsageError
-from indigo_cli.metrics import METRICS, PLANNED, build_metrics
-from indigo_cli.metrics.metric import Bootstrap, corpus_score, corpus_statistics, interval
+from indigo_cli.metrics import METRICS, PLANNED, build_metrics, build_sentence_metric
+from indigo_cli.metrics.metric import corpus_score, corpus_statistics
+from indigo_cli.metrics.significance import Bootstrap, interval
 
 RANGES = {"bleu": (0.0, 100.0), "chrf": (0.0, 100.0), "ter": (0.0, math.inf)}  # all others 0 to 1
 CONTRACT_NAMES = {
@@ -73,6 +74,35 @@ def test_interval_holds_the_score(name: str) -> None:
 
 
 @every_metric
+def test_more_references_never_make_it_worse(name: str) -> None:
+    metric = METRICS[name](tokenize="13a")
+    hypotheses = ["the red cat sat on the mat today", "a dog ran"]
+    first, second = ["the red cat sat on a mat today", "a dog ran off"], ["one cat sat on the mat", "a dog ran"]
+    alone = corpus_score(metric, corpus_statistics(metric, hypotheses, [first]))
+    both = corpus_score(metric, corpus_statistics(metric, hypotheses, [first, second]))
+    other_way = corpus_score(metric, corpus_statistics(metric, hypotheses, [second, first]))
+    assert both > alone if metric.higher_is_better else both < alone
+    assert both == pytest.approx(other_way)
+
+
+@every_metric
+def test_score_of_a_line_is_that_of_a_corpus_of_one(name: str) -> None:
+    """But for BLEU where it has no 4-grams; the signature tells the two apart then."""
+    metric, sentence = METRICS[name](tokenize="13a"), build_sentence_metric(name, tokenize="13a")
+    for hypothesis in ("the red cat sat on a mat today", "nothing like it at all"):
+        row = metric.stats(hypothesis, ["the red cat sat on the mat today"])
+        assert sentence.stats(hypothesis, ["the red cat sat on the mat today"]) == row
+        assert sentence.score(row) == pytest.approx(metric.score(row))
+
+
+@every_metric
+def test_it_says_how_to_show_it(name: str) -> None:
+    metric = METRICS[name](tokenize="13a")
+    assert metric.title.strip()
+    assert 1 <= metric.decimals <= 4
+
+
+@every_metric
 def test_signature_names_references_resamples_seed_and_version(name: str) -> None:
     signature = METRICS[name](tokenize="13a").signature(num_references=3, resamples=50, seed=7)
     parts = [part.split(":", 1)[0] for part in signature.split("|")]
@@ -84,7 +114,7 @@ def test_signature_names_references_resamples_seed_and_version(name: str) -> Non
 @pytest.mark.parametrize(
     ("names", "what", "fix"),
     [
-        (["bleu", "ribes"], "'ribes' is not in this version", "available: bleu, chrf, ter, exact"),
+        (["bleu", "meteor"], "'meteor' is not in this version", "available: bleu, chrf, ter, ribes, exact"),
         (["blue"], "unknown metric 'blue'", "did you mean `bleu`?"),
         (["BLEU"], "unknown metric 'BLEU'", "did you mean `bleu`?"),
         ([], "no metric", "available"),

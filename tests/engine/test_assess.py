@@ -5,35 +5,19 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from indigo_cli.core.trace import GenerationTrace, Hypothesis, Insertion
-from indigo_cli.data.traces_file import trace_row
-from indigo_cli.engine.assess import EvaluateConfig, assess, assess_files, read_output
+from indigo_cli.engine.assess import EvaluateConfig, assess, assess_files
 from indigo_cli.errors import DataError, UsageError
-from tests.traces import write_traces
 
 REFERENCE = ["the red cat sat on the mat", "a dog ran far off today", "two big dogs ran to the barn", "it's late"]
 SYSTEM = ["the red cat sat on a mat", "a dog ran far off", "two big dogs ran to the barn", "it is late"]
-ALL = EvaluateConfig(metrics=["bleu", "chrf", "ter", "exact"])
+ALL = EvaluateConfig(metrics=["bleu", "chrf", "ter", "ribes", "exact"])
 
 
 def _write(path: Path, lines: list[str]) -> str:
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    return str(path)
-
-
-def _row(line: int, rank: int, text: str) -> dict[str, object]:
-    words = text.split()
-    insertions = tuple(Insertion(5 + slot, slot, slot, -0.5, 0.0) for slot in range(len(words)))
-    hypothesis = Hypothesis(GenerationTrace(insertions, (), -0.1), score=-1.0 / rank, finished=True)
-    return trace_row(line, rank, hypothesis, text=text, tokens=words)
-
-
-def _write_traces(path: Path, rows: list[dict[str, object]], **header: Any) -> str:
-    write_traces(path, header, rows)
     return str(path)
 
 
@@ -45,6 +29,7 @@ class TestAssess:
             "bleu": 100.0,
             "chrf": 100.0,
             "ter": 0.0,
+            "ribes": 1.0,
             "exact": 1.0,
         }
         assert all(figure.low == pytest.approx(figure.high) for figure in system.scores.values())
@@ -75,6 +60,52 @@ class TestAssess:
         assert clear is not None and equal is not None
         assert clear < 0.01
         assert equal > 0.8
+
+    def test_randomisation_instead_of_the_bootstrap(self) -> None:
+        references = REFERENCE * 25
+        better = [line if i % 10 else "wrong" for i, line in enumerate(references)]
+        worse = [line if i % 3 else "wrong" for i, line in enumerate(references)]
+        systems = {"better": better, "worse": worse}
+        config = EvaluateConfig(metrics=["exact", "ribes"], significance="randomisation")
+        report = assess(systems, [references], config=config, baseline=("better", better), resamples=50, trials=300)
+        same, other = report.systems
+        assert set(same.p_values().values()) == {1.0}
+        assert all(p is not None and p < 0.01 for p in other.p_values().values())
+        assert report.comparison is not None
+        assert vars(report.comparison) == {"name": "randomisation", "samples": 300, "seed": 12345}
+        by_bootstrap = assess(
+            systems,
+            [references],
+            config=EvaluateConfig(metrics=config.metrics),
+            baseline=("better", better),
+            resamples=50,
+        )
+        for name, figure in by_bootstrap.systems[1].scores.items():
+            found = other.scores[name]
+            assert (figure.score, figure.low, figure.high) == (found.score, found.low, found.high)
+
+    def test_baseline_may_be_one_of_the_systems(self) -> None:
+        report = assess({"a": SYSTEM, "b": REFERENCE}, [REFERENCE], config=ALL, baseline=("b", REFERENCE), resamples=50)
+        outside = assess({"a": SYSTEM}, [REFERENCE], config=ALL, baseline=("b", REFERENCE), resamples=50)
+        assert report.systems[0] == outside.systems[0]
+        assert report.baseline == outside.baseline
+        assert [row.name for row in report.rows()] == ["b", "a"]
+        with pytest.raises(ValueError, match="two texts under the name 'a'"):
+            assess({"a": SYSTEM}, [REFERENCE], config=ALL, baseline=("a", REFERENCE))
+
+    def test_japanese_is_scored_by_more_than_one_token(self) -> None:
+        """A partly right line without spaces: by 13a it is one wrong token, by its language it is partly right."""
+        hypothesis, reference = ["私は昨日新しい本を読んだ"], ["私は昨日古い本を読みました"]
+        config = EvaluateConfig(metrics=["bleu", "ribes"])
+        blind = assess({"a": hypothesis}, [reference], config=config, resamples=5)
+        assert {figure.score for figure in blind.systems[0].scores.values()} == {0.0}
+        seeing = assess({"a": hypothesis}, [reference], config=config, language="ja", resamples=5)
+        scores = seeing.systems[0].scores
+        assert 0 < scores["bleu"].score < 100
+        assert 0 < scores["ribes"].score < 1
+        tokenizers = {part for figure in scores.values() for part in figure.signature.split("|") if "tok:" in part}
+        assert len(tokenizers) == 1 and tokenizers.pop().startswith(("tok:char", "tok:ja-mecab"))
+        assert seeing.warnings == ()
 
     def test_seed_moves_the_interval_only(self) -> None:
         references = [[f"{line} {number}" for number in range(10) for line in REFERENCE]]
@@ -171,70 +202,40 @@ class TestFiles:
     def test_empty_lines_count(self, tmp_path: Path) -> None:
         """Case 95, through files."""
         hypothesis, reference = _write(tmp_path / "hyp", ["", "red cat", ""]), _write(tmp_path / "ref", ["a", "", ""])
-        report = assess_files([hypothesis], [reference], config=ALL)
+        config = EvaluateConfig(metrics=["bleu", "chrf", "ter", "exact"])
+        report = assess_files([hypothesis], [reference], config=config)
         assert report.num_lines == 3
         assert report.systems[0].scores["exact"].score == pytest.approx(1 / 3)
+
+    def test_empty_reference_has_no_ribes(self, tmp_path: Path) -> None:
+        """Case 97: an error that names the line, or 0 where that was asked for. One of several may be missing."""
+        hypothesis, reference = _write(tmp_path / "hyp", ["a", "b", ""]), _write(tmp_path / "ref", ["a", " ", ""])
+        with pytest.raises(DataError, match="empty in every reference, and ribes cannot score it") as caught:
+            assess_files([hypothesis], [reference], config=EvaluateConfig(metrics=["bleu", "ribes"]))
+        assert caught.value.where == f"{reference}:2"
+        assert "evaluate.empty_reference=zero" in caught.value.fix
+        zero = EvaluateConfig(metrics=["ribes"], empty_reference="zero")
+        assert assess_files([hypothesis], [reference], config=zero).systems[0].scores["ribes"].score == 1 / 3
+        second = _write(tmp_path / "ref2", ["", "b", "c"])
+        both = assess_files([hypothesis], [reference, second], config=EvaluateConfig(metrics=["ribes"]))
+        assert both.systems[0].scores["ribes"].score == 2 / 3
+
+    def test_of_several_systems_the_first_is_the_baseline(self, tmp_path: Path) -> None:
+        """As with sacreBLEU's paired tests; one named by --baseline comes first."""
+        first, second = _write(tmp_path / "a", SYSTEM), _write(tmp_path / "b", REFERENCE)
+        reference = _write(tmp_path / "r", REFERENCE)
+        config = EvaluateConfig(metrics=["chrf"])
+        report = assess_files([first, second, first], [reference], config=config)
+        assert report.baseline is not None and report.baseline.name == first
+        assert [row.name for row in report.rows()] == [first, second]
+        assert report.systems[0].p_values() == {"chrf": 1.0}
+        named = assess_files([first, second], [reference], config=config, baseline=second)
+        assert [row.name for row in named.rows()] == [second, first]
+        assert assess_files([first], [reference], config=config).baseline is None
 
     def test_standard_input_serves_one_file(self, tmp_path: Path) -> None:
         with pytest.raises(UsageError, match="one file only"):
             assess_files(["-"], ["-"], config=ALL)
-
-
-class TestTraces:
-    def test_rank_one_counts_in_the_order_of_ids(self, tmp_path: Path) -> None:
-        rows = [_row(1, 2, "wrong"), _row(1, 1, "two"), _row(0, 1, "one"), _row(0, 2, "two")]
-        assert read_output(_write_traces(tmp_path / "a.jsonl.gz", rows)).lines == ["one", "two"]
-
-    def test_scores_equal_those_of_the_text(self, tmp_path: Path) -> None:
-        traces = _write_traces(tmp_path / "a.traces.jsonl", [_row(i, 1, line) for i, line in enumerate(SYSTEM)])
-        text, reference = _write(tmp_path / "hyp", SYSTEM), _write(tmp_path / "ref", REFERENCE)
-        report = assess_files([traces, text], [reference], config=ALL)
-        assert report.systems[0].scores == report.systems[1].scores
-
-    def test_header_names_the_language(self, tmp_path: Path) -> None:
-        traces = _write_traces(tmp_path / "a.jsonl", [_row(0, 1, "小猫今天喝了牛奶")], target_lang="zh")
-        reference = _write(tmp_path / "ref", ["小猫今天喝了豆奶"])
-        config = EvaluateConfig(metrics=["bleu"])
-        assert "tok:zh" in assess_files([traces], [reference], config=config).systems[0].scores["bleu"].signature
-        other = _write_traces(tmp_path / "b.jsonl", [_row(0, 1, "x")], target_lang="de")
-        with pytest.raises(DataError, match="different target languages: de, zh"):
-            assess_files([traces, other], [reference], config=config)
-        report = assess_files([traces, other], [reference], config=config, language="de")
-        assert "tok:13a" in report.systems[0].scores["bleu"].signature
-
-    def test_repeats(self, tmp_path: Path) -> None:
-        with pytest.raises(DataError, match="second hypothesis of rank 1 for id 0"):
-            read_output(_write_traces(tmp_path / "a.jsonl", [_row(0, 1, "a"), _row(0, 1, "b")]))
-
-    def test_lines_that_preprocessing_dropped_count_as_empty(self, tmp_path: Path) -> None:
-        """The scores are those of text with empty lines in their places; the warning counts them."""
-        kept = {0: SYSTEM[0], 2: SYSTEM[2]}
-        traces = _write_traces(tmp_path / "a.jsonl", [_row(line, 1, text) for line, text in kept.items()])
-        text = _write(tmp_path / "a", [kept.get(line, "") for line in range(len(REFERENCE))])
-        reference = _write(tmp_path / "r", REFERENCE)
-        of_traces = assess_files([traces], [reference], config=ALL)
-        of_text = assess_files([text], [reference], config=ALL)
-        assert of_traces.systems[0].scores == of_text.systems[0].scores
-        assert of_traces.warnings == (f"{traces}: 2 of 4 lines have no hypothesis and count as empty",)
-        with pytest.raises(DataError, match="has 3 lines but"):
-            assess_files([traces], [_write(tmp_path / "short", REFERENCE[:2])], config=ALL)
-
-    def test_broken_row_is_named_by_file_and_line(self, tmp_path: Path) -> None:
-        path = Path(_write_traces(tmp_path / "a.jsonl", [_row(0, 1, "a")]))
-        path.write_text(path.read_text(encoding="utf-8") + "{\n", encoding="utf-8")
-        with pytest.raises(DataError) as caught:
-            read_output(str(path))
-        assert caught.value.where == f"{path}:3"
-
-    def test_newer_version_is_refused(self, tmp_path: Path) -> None:
-        path = _write(tmp_path / "a.jsonl", ['{"format": "indigo-traces", "version": 99}'])
-        with pytest.raises(DataError, match="newer"):
-            read_output(path)
-
-    def test_json_text_is_text(self, tmp_path: Path) -> None:
-        """A user may translate JSON; only our header makes a traces file."""
-        lines = ['{"format": "xml"}', "[1]", "[" * 10_000]
-        assert read_output(_write(tmp_path / "hyp", lines)).lines == lines
 
 
 def test_no_model_library_is_loaded() -> None:

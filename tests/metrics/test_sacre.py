@@ -1,8 +1,11 @@
 """Examples whose scores were computed with sacreBLEU's command or by hand, through our adapter."""
 
 import pytest
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+from sacrebleu.metrics.ter import TER
 
-from indigo_cli.metrics import METRICS, bleu, build_metrics
+from indigo_cli.metrics import METRICS, bleu, build_metrics, build_sentence_metric
 from indigo_cli.metrics.metric import corpus_score, corpus_statistics
 
 
@@ -48,7 +51,7 @@ def test_references_are_lists_per_file() -> None:
 def test_any_reference_may_match() -> None:
     hypotheses = ["the red cat sat", "a dog ran off"]
     references = [["the red cat sat", "two dogs ran far"], ["one blue cat", "a dog ran off"]]
-    for name, perfect in (("bleu", 100.0), ("chrf", 100.0), ("ter", 0.0), ("exact", 1.0)):
+    for name, perfect in (("bleu", 100.0), ("chrf", 100.0), ("ter", 0.0), ("ribes", 1.0), ("exact", 1.0)):
         assert _score(name, hypotheses, references) == pytest.approx(perfect)
         assert _score(name, hypotheses, references[::-1]) == pytest.approx(perfect)
 
@@ -70,6 +73,30 @@ def test_exact_match_compares_the_text() -> None:
     assert _score("exact", ['x = "a b"'], [[reference]]) == 0.0
     assert _score("exact", [reference, 'x = "a b"'], [[reference] * 2]) == 0.5
     assert _score("bleu", [reference, 'x = "a b"'], [[reference] * 2]) == pytest.approx(100.0)
+
+
+def test_no_output_is_not_right_where_a_further_reference_is_missing() -> None:
+    """A line may have fewer references than others; its further file is empty there."""
+    assert _score("exact", ["", "b"], [["a", "c"], ["", "b"]]) == 0.5
+    assert _score("exact", [""], [[""], [""]]) == 1.0
+
+
+@pytest.mark.parametrize("name", ["bleu", "chrf", "ter"])
+def test_empty_further_references_are_those_of_sacrebleu(name: str) -> None:
+    scorers: dict[str, BLEU | CHRF | TER] = {"bleu": BLEU(tokenize="13a"), "chrf": CHRF(), "ter": TER()}
+    hypotheses, files = ["the red cat sat down", "a dog ran"], [["the red cat sat", "a dog ran off"], ["", "a dog"]]
+    expected = scorers[name].corpus_score(hypotheses, files).score
+    assert _score(name, hypotheses, files) == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", ["bleu", "chrf", "ter"])
+def test_scores_of_single_lines_are_those_of_sacrebleu(name: str) -> None:
+    scorers = {"bleu": BLEU(tokenize="13a", effective_order=True), "chrf": CHRF(), "ter": TER()}
+    corpus, sentence = METRICS[name](tokenize="13a"), build_sentence_metric(name, tokenize="13a")
+    for hypothesis in ("cat", "the red cat", "the cat sat on a red mat", "", "dog"):
+        references = ["the red cat sat on the mat", "cat"]
+        expected = scorers[name].sentence_score(hypothesis, references).score
+        assert sentence.score(corpus.stats(hypothesis, references)) == pytest.approx(expected, abs=1e-9)
 
 
 def test_ter_counts_a_shift_once() -> None:

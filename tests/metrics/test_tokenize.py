@@ -6,7 +6,7 @@ import pytest
 
 from indigo_cli.errors import UsageError
 from indigo_cli.metrics import tokenize
-from indigo_cli.metrics.tokenize import choose_tokenizer, tokenisation_warnings
+from indigo_cli.metrics.tokenize import TOKENIZERS, choose_tokenizer, load_tokenizer, tokenisation_warnings
 
 
 @pytest.mark.parametrize("code", ["zh", "ZH", "zh-CN", "zh_Hant", "zho", "cmn", "yue"])
@@ -79,3 +79,37 @@ def test_chinese_scored_as_words_is_noticed() -> None:
     assert "evaluate.tokenize=zh" in warning
     assert tokenisation_warnings("hyp.txt", ["小猫", "狗"], references, "zh") == []
     assert tokenisation_warnings("hyp.txt", ["Katze"], [["die Katze 猫 schläft"]], "13a") == []
+
+
+@pytest.mark.parametrize(
+    ("name", "tokens"),
+    [
+        ("13a", ["Isn't", "it", "3.5", "猫が", "?"]),
+        ("intl", ["Isn", "'", "t", "it", "3.5", "猫が", "?"]),
+        ("zh", ["Isn't", "it", "3.5", "猫", "が", "?"]),
+        ("char", list("Isn'tit3.5猫が?")),
+        ("none", ["Isn't", "it", "3.5", "猫が?"]),
+    ],
+)
+def test_tokens(name: str, tokens: list[str]) -> None:
+    tokenizer = load_tokenizer(name)
+    assert tokenizer("Isn't it\u2028 3.5 猫が?\t") == tokens
+    assert tokenizer.signature == name
+    assert tokenizer("") == tokenizer(" ") == []
+
+
+@pytest.mark.parametrize("name", TOKENIZERS)
+def test_every_tokeniser_loads_or_says_what_it_needs(name: str) -> None:
+    try:
+        chosen = choose_tokenizer(name, "")
+    except UsageError as error:
+        assert "needs the Python packages" in error.what
+    else:
+        assert len(load_tokenizer(chosen)("한국어 日本語 words")) >= 3
+
+
+def test_a_japanese_line_is_many_tokens() -> None:
+    """Scored as 13a it would be one, right or wrong as a whole."""
+    line = "私は昨日新しい本を読んだ"
+    assert load_tokenizer("13a")(line) == [line]
+    assert len(load_tokenizer(choose_tokenizer("auto", "ja"))(line)) >= 6

@@ -1,0 +1,66 @@
+"""Outputs of systems to be scored: plain text, or the first-ranked text of every line of a traces file."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from indigo_cli.core.format import check_header
+from indigo_cli.data.files import read_lines
+from indigo_cli.data.traces_file import FORMAT, VERSION, parse_row
+from indigo_cli.errors import DataError
+
+
+@dataclass(frozen=True)
+class Output:
+    """The output of one system: its text, and what its file says of the target language (empty for plain text).
+
+    `missing` counts lines of which traces say nothing, such as pairs of a split that preprocessing dropped.
+    """
+
+    lines: list[str]
+    language: str = ""
+    missing: int = 0
+
+
+def read_output(path: str, num_lines: int = 0) -> Output:
+    """Read text, or the first-ranked text of every line of a traces file (told apart by its header line).
+
+    Args:
+        num_lines: Traces that end before get empty lines at their end, as they do for every id left out.
+    """
+    lines = list(read_lines(path))
+    header = _as_object(lines[0]) if lines else None
+    if header is None or header.get("format") != FORMAT:
+        return Output(lines)
+    check_header(header, where=f"{path}:1", format=FORMAT, version=VERSION)
+    best = _best_texts(path, lines[1:])
+    count = max(num_lines, max(best, default=-1) + 1)
+    texts = [best.get(line, "") for line in range(count)]
+    return Output(texts, language=str(header.get("target_lang", "")), missing=count - len(best))
+
+
+def _best_texts(path: str, lines: Sequence[str]) -> dict[int, str]:
+    """Return the text of rank 1 by id; no id may have two."""
+    best: dict[int, str] = {}
+    for number, line in enumerate(lines, start=2):
+        where = f"{path}:{number}"
+        fields = _as_object(line)
+        if fields is None:
+            raise DataError("this line is not a JSON object", where=where)
+        record = parse_row(fields, where)
+        if record.rank != 1:
+            continue
+        if record.id in best:
+            raise DataError(f"a second hypothesis of rank 1 for id {record.id}", where=where)
+        best[record.id] = record.text
+    return best
+
+
+def _as_object(line: str) -> dict[str, Any] | None:
+    """Return the JSON object that a line is, None if it is anything else."""
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
