@@ -13,6 +13,8 @@ from measure import interleaved, ratio, show
 
 from indigo_cli.core.vocab import NUM_SPECIALS
 from indigo_cli.data.collate import collate, collate_source
+from indigo_cli.decoding.config import DecodeConfig
+from indigo_cli.decoding.search import Sentence, search_batch
 from indigo_cli.engine.optim import GuardedStep, make_optimizer
 from indigo_cli.models import MODELS
 
@@ -85,8 +87,11 @@ def decoding(size: Size, beam: int, steps: int = 20) -> None:
     source = collate_source([rng.integers(NUM_SPECIALS, VOCABULARY, 20) for _ in range(size.sentences)])
     systems = {name: build(name, size).eval() for name in SYSTEMS}
 
+    # As many words for all, since `<eod>` would come at random: the models are untrained.
+    sentences = [Sentence(line=i, min_length=steps, max_length=steps) for i in range(size.sentences)]
+
     def search(name: str) -> None:
-        ForcedLength(systems[name], source, beam_size=beam, steps=steps).run()
+        search_batch(systems[name], source, DecodeConfig(), sentences, width=beam, seed=1)
 
     seconds = interleaved({name: (lambda name=name: search(name)) for name in SYSTEMS})
     bar = size.bar_greedy if beam == 1 else size.bar_beam
@@ -94,37 +99,6 @@ def decoding(size: Size, beam: int, steps: int = 20) -> None:
     show(title, ratio(seconds, "indigo", "transformer"), bar)
     rate = size.sentences * steps / float(np.median(seconds["transformer"]))
     print(f"  transformer: {rate:,.0f} tokens per CPU second")
-
-
-def ForcedLength(system: Any, source: Any, *, beam_size: int, steps: int) -> Any:
-    """Return a search in which `<eod>` never wins, so that untrained models take the same number of steps."""
-    from indigo_cli.decoding.beam import _Search
-
-    class NoEnd:
-        """The system with the score of `<eod>` pushed down."""
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(system, name)
-
-        def words(self, state: Any) -> Any:
-            scores = system.words(state)
-            scores.logits[..., 0] = -1e4
-            return scores
-
-    num = len(source.values)
-    with torch.inference_mode():
-        return _Inference(_Search(NoEnd(), source, beam_size=beam_size, length_penalty=1.0, max_lengths=[steps] * num))
-
-
-class _Inference:
-    """Runs a search in inference mode."""
-
-    def __init__(self, search: Any) -> None:
-        self.search = search
-
-    @torch.inference_mode()
-    def run(self) -> Any:
-        return self.search.run()
 
 
 def main() -> None:

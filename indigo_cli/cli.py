@@ -19,19 +19,21 @@ import typer
 from typer.core import TyperGroup
 
 from indigo_cli import __version__
+from indigo_cli.commands.average import average
 from indigo_cli.commands.decode import decode
 from indigo_cli.commands.demo import demo
 from indigo_cli.commands.evaluate import evaluate
 from indigo_cli.commands.preprocess import preprocess
 from indigo_cli.commands.reorder import reorder
+from indigo_cli.commands.score import score
 from indigo_cli.commands.show import show
 from indigo_cli.commands.train import train
 from indigo_cli.core import console
 from indigo_cli.errors import IndigoError, RunError, UsageError
 
-COMMANDS: tuple[Callable[..., None], ...] = (preprocess, reorder, train, decode, evaluate, show, demo)
+COMMANDS: tuple[Callable[..., None], ...] = (preprocess, reorder, train, decode, score, evaluate, show, average, demo)
 """In the order of work; each is named like its function."""
-PLANNED = ("search-orders", "score", "average")
+PLANNED = ("search-orders",)
 """Commands that later versions add."""
 ANYWHERE = ("--quiet", "--verbose", "--debug")
 """Options of the whole program that may stand anywhere before `--`: nobody remembers on which side of a command."""

@@ -27,7 +27,7 @@ from indigo_cli.core.settings import (
     unknown_key,
 )
 from indigo_cli.core.toml import Key, Places, dump_toml, read_toml
-from indigo_cli.decoding.beam import DecodeConfig
+from indigo_cli.decoding.config import DecodeConfig
 from indigo_cli.engine.assess import EvaluateConfig
 from indigo_cli.engine.assign import OrderConfig
 from indigo_cli.engine.fit import TrainConfig

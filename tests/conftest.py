@@ -12,6 +12,7 @@ import pytest
 from indigo_cli.cli import main
 from indigo_cli.core import console
 from tests.smoke import write_smoke
+from tests.tiny import Tiny, make_tiny
 
 for _variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):  # in time: nothing above imports torch
     os.environ[_variable] = "1"
@@ -57,6 +58,12 @@ def indigo(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) 
 def repository() -> Path:
     """The checkout."""
     return REPOSITORY
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
+    """A toy corpus and a run trained on it, once for all tests; they must not change them."""
+    return make_tiny(tmp_path_factory.mktemp("tiny"))
 
 
 @pytest.fixture

@@ -82,6 +82,29 @@ def indigo_steps(
     return steps
 
 
+def position_first_steps(
+    model: Any, config: Any, source: Sequence[int], target: Sequence[int], order: Sequence[int], *, ordered_source: bool
+) -> list[Step]:
+    """Return the T + 1 steps with `predict = "position_first"`: slots without a word, words of the gold slot."""
+    memory = encode(model, config, source, ordered_source=ordered_source)
+    slot_map = model.position_first.slot.weight
+    mix = 1.0 if config.pointer_query == "plain" else math.sqrt(0.5)
+    steps = []
+    for step, (gold, r) in enumerate(zip([*gold_slots(order), len(order)], _growing(order), strict=True)):
+        canvas = [BOS, EOS, *(target[index] for index in order[:step])]
+        rows = torch.stack([embed(model.embeddings.target.weight, token) for token in canvas])
+        hidden = decode(model, config, rows, memory, r=r)
+        gaps = list(pairwise(surface(r)))
+        keys = pointer(model, config, hidden, None)
+        slots = torch.stack([keys[len(canvas) + left] + keys[right] for left, right in gaps]).log()
+        left, right = gaps[gold]
+        mean = (part_of_heads(model, 3) @ hidden[left] + part_of_heads(model, 2) @ hidden[right]) / 2
+        feature = (part_of_heads(model, 1) @ hidden[-1] + slot_map @ mean) * mix
+        banned = NOT_WORDS if right == 1 else (*NOT_WORDS, EOD)  # `<eod>` goes left of `</s>` only
+        steps.append(Step(word_log_probs(model, feature, banned), slots))
+    return steps
+
+
 def _growing(order: Sequence[int]) -> list[Relations]:
     return [relations_of(order[:step]) for step in range(len(order) + 1)]
 
@@ -114,24 +137,28 @@ def losses(
     """Return the smoothed word loss, the plain word loss and the position loss of a sentence (Eq. 10), nats."""
     gold = [*(target[index] for index in order), EOD]
     plain = torch.stack([-step.words[word] for step, word in zip(steps, gold, strict=True)]).sum()
-    allowed = [word for word in range(len(steps[0].words)) if word not in NOT_WORDS]
-    uniform = torch.stack([-step.words[allowed].mean() for step in steps]).sum()
+    uniform = torch.stack([-step.words[step.words > -torch.inf].mean() for step in steps]).sum()
     slots = gold_slots(order) + ([len(order)] if eod_position else [])  # `<eod>`: the slot left of `</s>`
     position = [-step.slots[slot] for step, slot in zip(steps, slots, strict=False)]
     return (1 - smoothing) * plain + smoothing * uniform, plain, torch.stack([*position, plain * 0]).sum()
 
 
-def word_log_probs(model: Any, feature: Tensor) -> Tensor:
+def word_log_probs(model: Any, feature: Tensor, banned: Sequence[int] = NOT_WORDS) -> Tensor:
     """Eq. 8 with tied embeddings; what is not a word is impossible."""
     logits = model.embeddings.target.weight @ feature
-    return impossible(logits, NOT_WORDS).log_softmax(0)
+    return impossible(logits, banned).log_softmax(0)
 
 
-def pointer(model: Any, config: Any, hidden: Tensor, word: int) -> Tensor:
-    """Return the probability of each key: left keys of all rows, then right keys (Eq. 9 with its two masks)."""
+def pointer(model: Any, config: Any, hidden: Tensor, word: int | None) -> Tensor:
+    """Return the probability of each key: left keys of all rows, then right keys (Eq. 9 with its two masks).
+
+    No word is mixed into the query where the slot comes first.
+    """
     count, model_dim = hidden.shape
     query = part_of_heads(model, 0) @ hidden[-1]
-    if config.pointer_query == "plain":
+    if word is None:
+        pass
+    elif config.pointer_query == "plain":
         query = query + model.embeddings.target.weight[word]
     else:
         query = (query + math.sqrt(model_dim) * model.embeddings.target.weight[word]) * math.sqrt(0.5)

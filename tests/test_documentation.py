@@ -1,4 +1,4 @@
-"""Every command in the README is run, in order, as a reader would; trainings stop after two updates."""
+"""Every command and every line of Python in README and docs is run, in order; trainings stop early."""
 
 import re
 import shlex
@@ -9,47 +9,69 @@ import pytest
 from tests.conftest import Indigo
 from tests.smoke import write_smoke
 
-README = Path(__file__).resolve().parent.parent / "README.md"
+ROOT = Path(__file__).resolve().parent.parent
+README = ROOT / "README.md"
+PAGES = [README, *(ROOT / "docs" / f"{name}.md" for name in ("decoding", "evaluation", "python"))]
+"""In the order of reading: a page uses files that the ones before it made."""
+SHORT = ["--set", "train.max_steps=2", "--set", "model.decoder_layers=1", "--set", "decode.max_length=8"]
 
 
-def blocks(language: str) -> list[str]:
-    """Return the fenced blocks of the README in a language."""
-    return re.findall(rf"^```{language}\n(.*?)^```$", README.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
+def blocks(page: Path) -> list[tuple[str, str]]:
+    """Return language and content of the fenced blocks of a page."""
+    return re.findall(r"^```(\w+)\n(.*?)^```$", page.read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
 
 
-def commands() -> list[str]:
-    """Return the lines that call indigo, without comments."""
-    lines = [line.split("  #")[0].strip() for block in blocks("sh") for line in block.splitlines()]
+def commands(block: str) -> list[str]:
+    """Return the lines of a block that call indigo, without comments."""
+    lines = (line.split("  #")[0].strip() for line in block.splitlines())
     return [line for line in lines if "indigo " in line]
 
 
+def run(line: str, indigo: Indigo) -> str:
+    """Run one line as a shell would and return the name of the command."""
+    stdin, _, call = line.rpartition("| ")
+    program, command, *words = shlex.split(call)
+    assert program == "indigo"
+    text = " ".join(shlex.split(stdin)[1:]) + "\n" if stdin else ""
+    short = SHORT if command == "train" else []
+    ended = indigo(command, *words, *short, stdin=text.encode() if text else None)
+    assert ended.status == 0, f"{line}\n{ended.err}"
+    return command
+
+
 @pytest.mark.slow
-def test_every_command_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, indigo: Indigo) -> None:
+def test_all_pages_run_from_top_to_bottom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, indigo: Indigo) -> None:
     write_smoke(tmp_path / "toy")
     monkeypatch.chdir(tmp_path)
     for split in ("train", "valid", "test"):
         for side, lang in (("src", "en"), ("tgt", "de")):
             (tmp_path / f"{split}.{lang}").write_text((tmp_path / f"toy/data/smoke/{split}.{side}").read_text())
-    (recipe,) = blocks("toml")
-    (tmp_path / "my.toml").write_text(recipe)
-
-    run = commands()
-    shown = {line.split("indigo ")[1].split()[0] for line in run}
-    assert shown >= {"preprocess", "reorder", "train", "decode", "evaluate", "show"}
-    for line in run:
-        stdin, _, call = line.rpartition("| ")
-        words = shlex.split(call)
-        assert words[0] == "indigo"
-        short = ["--set", "train.max_steps=2", "--set", "model.decoder_layers=1"] if words[1] == "train" else []
-        text = " ".join(shlex.split(stdin)[1:]) + "\n" if stdin else None
-        ended = indigo(*words[1:], *short, stdin=text.encode() if text else None)
-        assert ended.status == 0, f"{line}\n{ended.err}"
+    shown: set[str] = set()
+    names: dict[str, object] = {}
+    for page in PAGES:
+        for language, block in blocks(page):
+            if language == "toml":
+                (tmp_path / "my.toml").write_text(block)
+            elif language == "python":
+                exec(compile(block, page.name, "exec"), names)
+            elif language == "sh":
+                shown |= {run(line, indigo) for line in commands(block)}
+    assert shown >= {"preprocess", "reorder", "train", "decode", "score", "evaluate", "show", "average"}
     assert (tmp_path / "l2r.de").read_text().count("\n") == (tmp_path / "test.en").read_text().count("\n")
+    for picture in ("beams", "by_length", "orders", "sentence"):
+        assert (tmp_path / f"{picture}.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_every_page_is_tested_and_linked() -> None:
+    assert {*(ROOT / "docs").glob("*.md")} == {*PAGES[1:]}
+    readme = README.read_text("utf-8")
+    assert all(f"docs/{page.name}" in readme for page in PAGES[1:])
 
 
 def test_make_targets_of_the_readme_exist() -> None:
-    makefile = (README.parent / "Makefile").read_text("utf-8")
-    targets = re.findall(r"^make (\w+)", "\n".join(blocks("sh")), flags=re.MULTILINE)
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    shell = "\n".join(block for language, block in blocks(README) if language == "sh")
+    targets = re.findall(r"^make ([\w-]+)", shell, flags=re.MULTILINE)
     assert {"demo", "test"} <= set(targets)
     for target in targets:
         assert re.search(rf"^{target}:", makefile, flags=re.MULTILINE)

@@ -20,27 +20,75 @@ def decode(
     beam: Annotated[
         int | None, typer.Option("--beam", help="Beam size; 1 = greedy.", show_default="the recipe's")
     ] = None,
-    n_best: Annotated[int, typer.Option("--n-best", help="Hypotheses of a line, for tsv and jsonl.")] = 1,
+    n_best: Annotated[int, typer.Option("--n-best", help="Different strings (or samples) of a line: tsv, jsonl.")] = 1,
+    sample: Annotated[
+        bool, typer.Option("--sample", help="Draw; --set decode.temperature, decode.top_k, decode.top_p say how.")
+    ] = False,
+    ensemble: Annotated[
+        list[Path] | None, typer.Option("--ensemble", help="Another run: probabilities are averaged. Repeatable.")
+    ] = None,
     checkpoint: Annotated[
         str, typer.Option("--checkpoint", help="Name under checkpoints/.", show_default="best, else last")
     ] = "",
     override: Annotated[list[str] | None, typer.Option("--set", help="e.g. --set decode.length_penalty=0.6")] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--sweep", help="decode.KEY=V1,V2: score a split (default: valid) for each value. Repeatable."),
+    ] = None,
+    png: Annotated[Path | None, typer.Option("--png", help="Draw the scores of --sweep into this file.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an output that stands.")] = False,
-    seed: Annotated[int | None, typer.Option("--seed", help="Accepted everywhere; nothing is random here.")] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="Of the samples.", show_default="the recipe's")] = None,
     device: Annotated[str, typer.Option("--device", help="auto, cpu, cuda or cuda:N")] = "auto",
     precision: Annotated[str, typer.Option("--precision", help="fp32 or bf16")] = "fp32",
     threads: Annotated[int, typer.Option("--threads", help="CPU threads; 0 = as many as there are.")] = 0,
 ) -> None:
-    """Turn every line of text into its best hypothesis."""
+    """Turn every line of text into its best hypothesis, n-best list or samples."""
     from indigo_cli.core import console
-    from indigo_cli.engine.generate import generate
     from indigo_cli.engine.runtime import Runtime
     from indigo_cli.errors import UsageError
 
     if split and source != "-":
         raise UsageError("--split and --input both name what to decode", where="--split", fix="give one of the two")
-    if corpus is not None and not split:
+    if corpus is not None and not (split or settings):
         raise UsageError("--corpus is where --split is read from", where="--corpus", fix="add --split, or leave it out")
+    if sample and beam is not None:
+        raise UsageError("samples have no beam", where="--beam", fix="--n-best N draws N samples of a line")
+    if png is not None and not settings:
+        raise UsageError("--png draws the scores of a sweep", where="--png", fix="add --sweep decode.KEY=V1,V2")
+    if settings and (source != "-" or form is not Format.text or n_best != 1):
+        raise UsageError(
+            "--sweep scores the best hypotheses of a split", where="--sweep", fix="drop --input, --format and --n-best"
+        )
+    overrides = list(override or [])
+    if beam is not None:
+        overrides.append(f"decode.beam_size={beam}")
+    if sample:
+        overrides.append("decode.search=sample")
+    runtime = Runtime(device, precision, threads)
+    if settings:
+        from indigo_cli.engine.present import print_to_terminal
+        from indigo_cli.engine.sweep import sweep
+
+        report = sweep(
+            run,
+            settings,
+            split=split or "valid",
+            corpus_folder=corpus,
+            checkpoint=checkpoint,
+            ensemble=ensemble or [],
+            overrides=overrides,
+            seed=seed,
+            runtime=runtime,
+            output=output,
+            png=png,
+            overwrite=overwrite,
+        )
+        print_to_terminal([report.table()], width=10_000)  # a file has no right margin
+        console.status(report.text())
+        return
+
+    from indigo_cli.engine.generate import generate
+
     summary = generate(
         run,
         source=source,
@@ -50,8 +98,10 @@ def decode(
         form=form,
         n_best=n_best,
         checkpoint=checkpoint,
-        overrides=[*(override or []), *([] if beam is None else [f"decode.beam_size={beam}"])],
-        runtime=Runtime(device, precision, threads),
+        ensemble=ensemble or [],
+        overrides=overrides,
+        seed=seed,
+        runtime=runtime,
         overwrite=overwrite,
     )
     console.status(summary.text())

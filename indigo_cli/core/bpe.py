@@ -9,6 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
+from indigo_cli.core.recent import remember
 from indigo_cli.errors import DataError
 
 CONTINUES = "@@"
@@ -18,7 +19,6 @@ END_OF_WORD = "</w>"
 
 _LOOKS_CONTINUED = re.compile(r"@@\\*\Z")
 _ESCAPED = re.compile(r"@@\\+\Z")
-_CACHE_SIZE = 1_000_000
 
 Pair = tuple[str, str]
 
@@ -134,25 +134,14 @@ class BPE:
     def __init__(self, codes: str, *, where: str = "BPE codes") -> None:
         self.codes = codes
         self._ranks = _parse(codes, where=where)
-        self._cache: dict[str, tuple[str, ...]] = {}
+        self._recent = remember(self._split)
 
     def split(self, word: str) -> tuple[str, ...]:
-        """Return the pieces of one word (at least one); every word type is split once."""
-        pieces = self._cache.get(word)
-        if pieces is None:
-            if len(self._cache) >= _CACHE_SIZE:
-                self._cache.clear()
-            pieces = self._cache[word] = self._split(word)
-        return pieces
+        """Return the pieces of one word, at least one; n characters take O(n log n)."""
+        return self._recent(word)
 
     def _split(self, word: str) -> tuple[str, ...]:
-        ranks = self._ranks
-        symbols = _characters(word)
-        while len(symbols) > 1:
-            ranked = [(ranks[pair], pair) for pair in pairwise(symbols) if pair in ranks]
-            if not ranked:
-                break
-            symbols = _merge(symbols, min(ranked)[1])
+        symbols = _merge_all(_characters(word), self._ranks)
         last = symbols[-1].removesuffix(END_OF_WORD)
         if _LOOKS_CONTINUED.search(last):
             last += "\\"
@@ -176,6 +165,38 @@ def _merge(symbols: list[str], pair: tuple[str, str]) -> list[str]:
             merged.append(symbols[i])
             i += 1
     return merged
+
+
+def _merge_all(symbols: list[str], ranks: Mapping[Pair, int]) -> list[str]:
+    """Return the symbols after all merges: of the pairs that stand, always every one of the best rank, from the left.
+
+    A pair waits in a heap under its rank and the place of its left symbol. A merge leaves the new symbol in the left
+    place and empties the right one; what waits for a symbol that is gone is passed over.
+    """
+    symbols = list(symbols)
+    left = list(range(-1, len(symbols) - 1))
+    right = list(range(1, len(symbols) + 1))
+    waiting = [(ranks[pair], place) for place, pair in enumerate(pairwise(symbols)) if pair in ranks]
+    heapq.heapify(waiting)
+    while waiting:
+        rank = waiting[0][0]
+        grown: list[int] = []  # pairs that come into being now wait for the next round, even if they rank better
+        while waiting and waiting[0][0] == rank:
+            _, place = heapq.heappop(waiting)
+            after = right[place]
+            if after == len(symbols) or ranks.get((symbols[place], symbols[after])) != rank:
+                continue
+            symbols[place] += symbols[after]
+            symbols[after] = ""
+            right[place] = right[after]
+            if right[place] < len(symbols):
+                left[right[place]] = place
+            grown.append(place)
+        for place in {*grown, *(left[place] for place in grown)}:
+            after = right[place] if place >= 0 else len(symbols)
+            if after < len(symbols) and (new := ranks.get((symbols[place], symbols[after]))) is not None:
+                heapq.heappush(waiting, (new, place))
+    return [symbol for symbol in symbols if symbol]
 
 
 def split_all(bpe: BPE, words: Iterable[str]) -> list[str]:

@@ -10,6 +10,7 @@ from typing import Any
 from indigo_cli.core import bpe as bpe_module
 from indigo_cli.core.bpe import BPE
 from indigo_cli.core.format import check_header
+from indigo_cli.core.recent import remember
 from indigo_cli.core.tokenizer import Tokenizer, make_tokenizer
 from indigo_cli.core.vocab import Vocabulary
 from indigo_cli.errors import DataError
@@ -79,7 +80,7 @@ def tokenize_line(tokenizer: Tokenizer, line: str, *, lowercase: bool) -> list[s
 
 
 class BagTokenizer:
-    """Gives the tokens of a bag of words: each word between white space is tokenised by itself, once a word type.
+    """Gives the tokens of a bag of words: each word between white space is tokenised by itself.
 
     Tokenizers look at neighbours: Moses keeps the full stop of `cats.` inside a line and splits it off at the end, so a
     line tokenised whole would tell something of its order. Here `cats.` gives `cats` and `.` wherever it stands.
@@ -87,18 +88,11 @@ class BagTokenizer:
     """
 
     def __init__(self, tokenizer: Tokenizer, *, lowercase: bool) -> None:
-        self._tokenizer = tokenizer
-        self._lowercase = lowercase
-        self._known: dict[str, list[str]] = {}
+        self._tokens = remember(lambda word: tokenize_line(tokenizer, word, lowercase=lowercase))
 
     def __call__(self, line: str) -> list[str]:
         """Return the tokens of a raw line, in the order of its words."""
-        tokens: list[str] = []
-        for word in line.split():
-            if word not in self._known:
-                self._known[word] = tokenize_line(self._tokenizer, word, lowercase=self._lowercase)
-            tokens += self._known[word]
-        return tokens
+        return [token for word in line.split() for token in self._tokens(word)]
 
 
 @dataclass(frozen=True)

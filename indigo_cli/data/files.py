@@ -234,7 +234,12 @@ def read_jsonl(path: Path | str) -> Iterator[tuple[int, dict[str, Any]]]:
     Raises:
         DataError: a line that is not one JSON object, with file and line.
     """
-    for number, line in enumerate(read_lines(path), start=1):
+    return parse_jsonl(read_lines(path), path)
+
+
+def parse_jsonl(lines: Iterable[str], path: Path | str) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield what the lines of a JSONL file say, see `read_jsonl`; `path` is for messages."""
+    for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         try:

@@ -21,6 +21,20 @@ DIGITS = 6
 
 
 @dataclass(frozen=True)
+class Parts:
+    """Sums of log-probabilities over the steps of each order, nats.
+
+    Args:
+        words, slots: Of the insertions.
+        ends: Of `<eod>`; None where it was not asked for: an unfinished hypothesis.
+    """
+
+    words: tuple[float, ...]
+    slots: tuple[float, ...]
+    ends: tuple[float | None, ...]
+
+
+@dataclass(frozen=True)
 class OrdersRow:
     """The orders of one target, best first.
 
@@ -29,12 +43,19 @@ class OrdersRow:
         orders: One or more orders of the same length.
         log_probs: Of each order, nats; None where no model gave them.
         where: `file:line`, for messages.
+        parts: What each of `log_probs` is the sum of; only from `indigo score`.
+        bound: Logarithm of the added probabilities of all orders of the row, which differ: a lower bound on
+            log p(target | source), nats; only from `indigo score`.
+        rank: Of the hypothesis of a traces file that was scored; such rows may share their id.
     """
 
     id: int
     orders: tuple[Order, ...]
     log_probs: tuple[float, ...] | None = None
     where: str = ""
+    parts: Parts | None = None
+    bound: float | None = None
+    rank: int | None = None
 
 
 @dataclass(frozen=True)
@@ -70,10 +91,24 @@ def write_orders(
 
 
 def _dump_row(row: OrdersRow) -> str:
-    fields: dict[str, object] = {"id": row.id, "orders": row.orders}
+    fields: dict[str, object] = {"id": row.id}
+    if row.rank is not None:
+        fields["rank"] = row.rank
+    fields["orders"] = row.orders
     if row.log_probs is not None:
-        fields["log_probs"] = [float(f"{p:.{DIGITS}g}") for p in row.log_probs]
+        fields["log_probs"] = [_shorten(p) for p in row.log_probs]
+    if row.parts is not None:
+        fields["word_log_probs"] = [_shorten(p) for p in row.parts.words]
+        fields["slot_log_probs"] = [_shorten(p) for p in row.parts.slots]
+        fields["end_log_probs"] = [None if p is None else _shorten(p) for p in row.parts.ends]
+    if row.bound is not None:
+        fields["bound"] = _shorten(row.bound)
     return json.dumps(fields, separators=(",", ":"), allow_nan=False) + "\n"
+
+
+def _shorten(log_prob: float) -> float:
+    """Round to the digits that a file holds; -0.0 becomes 0.0."""
+    return float(f"{log_prob:.{DIGITS}g}") + 0.0
 
 
 def read_order_rows(path: Path | str) -> tuple[dict[str, Any], Iterator[OrdersRow]]:
@@ -101,19 +136,65 @@ def parse_row(fields: Mapping[str, Any], where: str) -> OrdersRow:
             raise DataError(
                 str(error), where=f"{where}, id {target_id}", fix="an order lists every token index of the target once"
             ) from error
-    log_probs = fields.get("log_probs")
-    if log_probs is not None:
-        log_probs = _parse_log_probs(log_probs, len(orders), f"{where}, id {target_id}")
-    return OrdersRow(target_id, tuple(tuple(order) for order in orders), log_probs, where)
+    read = _Numbers(fields, len(orders), f"{where}, id {target_id}")
+    return OrdersRow(
+        target_id,
+        tuple(tuple(order) for order in orders),
+        log_probs=read.of_orders("log_probs"),
+        where=where,
+        parts=read.parts(),
+        bound=read.one("bound"),
+        rank=read.rank(),
+    )
 
 
-def _parse_log_probs(values: Any, count: int, where: str) -> tuple[float, ...]:
-    if not isinstance(values, list) or len(values) != count:
-        raise DataError(f"log_probs must be a list with one number for each of the {count} orders", where=where)
-    for value in values:
+class _Numbers:
+    """Typed access to what a row may say beside its orders, with messages that name file, line and field."""
+
+    def __init__(self, fields: Mapping[str, Any], count: int, where: str) -> None:
+        self._fields, self._count, self._where = fields, count, where
+
+    def of_orders(self, name: str) -> tuple[float, ...] | None:
+        """Return one number an order; None if the row says nothing."""
+        values = self._list(name)
+        return None if values is None else tuple(self._finite(name, value) for value in values)
+
+    def parts(self) -> Parts | None:
+        """Return the parts if all of them are there."""
+        words, slots, ends = self.of_orders("word_log_probs"), self.of_orders("slot_log_probs"), self._ends()
+        return None if words is None or slots is None or ends is None else Parts(words, slots, ends)
+
+    def one(self, name: str) -> float | None:
+        """Return one number; None if the row says nothing."""
+        value = self._fields.get(name)
+        return None if value is None else self._finite(name, value)
+
+    def rank(self) -> int | None:
+        """Return the rank; None if the row says nothing."""
+        value = self._fields.get("rank")
+        if value is not None and (type(value) is not int or value < 1):
+            raise DataError(f"rank must be a number from 1, not {value!r}", where=self._where)
+        return value
+
+    def _ends(self) -> tuple[float | None, ...] | None:
+        values = self._list("end_log_probs")
+        if values is None:
+            return None
+        return tuple(None if value is None else self._finite("end_log_probs", value) for value in values)
+
+    def _list(self, name: str) -> list[Any] | None:
+        values = self._fields.get(name)
+        if values is None:
+            return None
+        if not isinstance(values, list) or len(values) != self._count:
+            what = f"{name} must be a list with one number for each of the {self._count} orders"
+            raise DataError(what, where=self._where)
+        return values
+
+    def _finite(self, name: str, value: Any) -> float:
         if type(value) not in (int, float) or not math.isfinite(value):
-            raise DataError(f"log_probs holds {value!r}, not a finite number", where=where)
-    return tuple(float(value) for value in values)
+            raise DataError(f"{name} holds {value!r}, not a finite number", where=self._where)
+        return float(value)
 
 
 def read_orders(
@@ -137,7 +218,7 @@ def read_orders(
         DataError: another split or corpus, a row that is no permutation of its target, a row too many or too few.
     """
     header, rows = read_order_rows(path)
-    _check_origin(header, path, split=split, corpus=corpus)
+    check_origin(header, path, split=split, corpus=corpus)
     item_of = {target_id: item for item, target_id in enumerate(np.asarray(ids).tolist())}
     sizes = np.asarray(lengths, dtype=np.int64)
     offsets = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(sizes)])
@@ -147,6 +228,12 @@ def read_orders(
     for row in rows:
         item = item_of.get(row.id)
         where = f"{row.where}, id {row.id}"
+        if row.rank is not None:
+            raise DataError(
+                "this is the order of a hypothesis (it has a rank), not of a target",
+                where=where,
+                fix="score the targets of the split themselves: `indigo score RUN --split NAME`",
+            )
         if item is None:
             raise DataError(
                 f"line {row.id} (from 0) is not a kept target of split {split!r}",
@@ -175,7 +262,7 @@ def read_orders(
     return OrdersFile(header, flat, None if np.isnan(log_probs).any() else log_probs)
 
 
-def _check_origin(header: Mapping[str, Any], path: Path | str, *, split: str, corpus: str) -> None:
+def check_origin(header: Mapping[str, Any], path: Path | str, *, split: str, corpus: str) -> None:
     """Refuse a file whose header names another split or corpus."""
     if split and header.get("split", split) != split:
         raise DataError(f"these are orders of split {header['split']!r}, not {split!r}", where=f"{path}:1")

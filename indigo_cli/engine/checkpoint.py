@@ -4,6 +4,7 @@
                               checkpoint.json       format, version, step, vocabulary digests, figures
                               training.safetensors  optimizer moments and random states, for --resume
     checkpoints/last, best, cpu-30m                 symbolic links to one of them
+    checkpoints/average-last-3                      the mean of some, without training.safetensors
 
 A folder is renamed into place when it is complete, and a link is replaced by renaming: a kill at any instant leaves
 whole checkpoints only.
@@ -22,7 +23,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from indigo_cli.core.format import check_header
-from indigo_cli.data.files import atomic_write_text, sync_folder
+from indigo_cli.data.files import atomic_write_text, leftovers, sync_folder
 from indigo_cli.errors import CheckpointError, DataError, RunError
 
 FORMAT = "indigo-checkpoint"
@@ -49,6 +50,12 @@ class Checkpoint:
 
     def training(self) -> dict[str, Tensor]:
         """Return the training state's tensors."""
+        if "averaged" in self.facts:
+            raise CheckpointError(
+                "an averaged checkpoint has no training state, so no run can go on from it",
+                where=str(self.folder),
+                fix="start another run from its weights: `train --init` with this folder",
+            )
         return _read_tensors(self.folder / TRAINING_FILE)
 
 
@@ -77,12 +84,30 @@ def save_checkpoint(
     checkpoints.mkdir(parents=True, exist_ok=True)
     final = checkpoints / step_name(facts["step"])
     partial = checkpoints / f"{PARTIAL}{final.name}-{os.getpid()}"
+    _write_folder(final, partial, {MODEL_FILE: weights, TRAINING_FILE: training}, facts)
+    link(checkpoints, "last", final.name)
+    return final
+
+
+def save_average(folder: Path, *, weights: dict[str, Tensor], facts: dict[str, Any]) -> None:
+    """Write a checkpoint without training state; `facts["averaged"]` are the steps it is the mean of.
+
+    A training run in the same folder neither prunes it nor clears away the part that is being written.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    for rest in leftovers(folder, "partial"):
+        shutil.rmtree(rest, ignore_errors=True)
+    _write_folder(folder, folder.with_name(f".{folder.name}.{os.getpid()}.partial"), {MODEL_FILE: weights}, facts)
+
+
+def _write_folder(final: Path, partial: Path, files: dict[str, dict[str, Tensor]], facts: dict[str, Any]) -> None:
+    """Write a checkpoint beside its place and move it there; what stands there is replaced."""
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir()
     try:
-        _write_tensors(weights, partial / MODEL_FILE)
-        _write_tensors(training, partial / TRAINING_FILE)
-        for name in (MODEL_FILE, TRAINING_FILE):
+        for name, tensors in files.items():
+            _write_tensors(tensors, partial / name)
+        for name in files:
             with open(partial / name, "rb") as stream:
                 os.fsync(stream.fileno())
         atomic_write_text(
@@ -94,9 +119,7 @@ def save_checkpoint(
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
         raise
-    sync_folder(checkpoints)
-    link(checkpoints, "last", final.name)
-    return final
+    sync_folder(final.parent)
 
 
 def _write_tensors(tensors: dict[str, Tensor], path: Path) -> None:
@@ -134,9 +157,14 @@ def prune(checkpoints: Path, *, keep: int) -> None:
 def open_checkpoint(run: Path, name: str = "") -> Checkpoint:
     """Open a checkpoint of a run by name; without one, `best` where it exists, else `last`.
 
+    Args:
+        run: Run folder, or the folder of a checkpoint itself.
+
     Raises:
         CheckpointError: there is none of this name, or it is damaged.
     """
+    if not name and (run / FACTS_FILE).is_file():
+        return read_checkpoint(run)
     checkpoints = run / "checkpoints"
     chosen = name or ("best" if (checkpoints / "best").exists() else "last")
     folder = checkpoints / chosen

@@ -12,14 +12,12 @@ from dataclasses import dataclass
 from rich import box
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, Group, JustifyMethod, RenderableType, RenderResult
-from rich.padding import Padding
 from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
 from indigo_cli.core.order import absolute_positions, order_to_slots, relative_positions
 from indigo_cli.data.traces_file import TraceRecord
-from indigo_cli.engine.order_stats import OrderStats
 
 MAX_WORD_CELLS = 16
 MIN_CANVAS_CELLS = 16
@@ -256,23 +254,6 @@ def relations(tokens: Sequence[str] | None, order: Sequence[int]) -> RenderableT
     return RelationMatrix(tokens, order)
 
 
-def statistics(stats: OrderStats, *, title: str, facts: str = "") -> RenderableType:
-    """Return the figures of a whole file.
-
-    Args:
-        stats: The figures.
-        title: What was counted.
-        facts: What the file says about itself.
-    """
-    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column()
-    for name, value in stats.rows():
-        table.add_row(Text(name), Text(printable(value)))
-    head = [Text(printable(title), "bold"), *([Text(printable(facts), "dim")] if facts else [])]
-    return Group(*head, Padding(table, (0, 0, 0, 1)))
-
-
 def probability(log_prob: float) -> Text:
     """Return a probability with a bar of one cell, green for sure and red for unlikely."""
     p = math.exp(min(log_prob, 0.0))
@@ -282,10 +263,15 @@ def probability(log_prob: float) -> Text:
 
 
 def hue(step: int, count: int) -> Style:
-    """Return the colour of a generation step: blue for the first to orange for the last."""
+    """Return the colour of a generation step on a terminal."""
+    red, green, blue = (round(part * 255) for part in step_colour(step, count, lightness=0.6))
+    return Style(color=f"rgb({red},{green},{blue})")
+
+
+def step_colour(step: int, count: int, *, lightness: float) -> tuple[float, float, float]:
+    """Return red, green, blue in 0..1 of a generation step: from blue for the first to orange for the last."""
     share = step / max(count - 1, 1)
-    red, green, blue = colorsys.hls_to_rgb((210 + 180 * share) % 360 / 360, 0.6, 0.75)
-    return Style(color=f"rgb({round(red * 255)},{round(green * 255)},{round(blue * 255)})")
+    return colorsys.hls_to_rgb((210 + 180 * share) % 360 / 360, lightness, 0.75)
 
 
 def printable(text: str) -> str:

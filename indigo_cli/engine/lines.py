@@ -1,36 +1,106 @@
-"""Input of decoding, in blocks: a file in fixed blocks, a pipe in whatever has arrived."""
+"""Input of decoding: a file in fixed blocks, a pipe in whatever has arrived, and the ids of a line within bounds."""
 
 import os
 import select
 import stat
 import sys
 from collections import deque
-from collections.abc import Iterator
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from indigo_cli.core.text import Codecs
+from indigo_cli.core.vocab import UNK
 from indigo_cli.data.files import STANDARD_STREAM, decode_lines, read_lines
 from indigo_cli.errors import DataError
 
 BLOCK_LINES = 2000
-"""Lines of a block; a batch never crosses one, so that results do not depend on how work is shared."""
+"""Most lines of a block; a batch never crosses one, so that results do not depend on how work is shared."""
+BLOCK_CHARACTERS = 1 << 22
+"""A block ends at the line that makes it so long, so that memory is bounded whatever the lines are."""
+CHARACTERS_PER_TOKEN = 100
+"""No more of a raw line is looked at than so many characters for each token that the model may read."""
 CHUNK_BYTES = 1 << 16
 PATIENCE_SECONDS = 0.01
 """How long to wait for one more line of a pipe before those that have arrived are answered."""
 
 
-def line_blocks(path: Path | str) -> Iterator[list[str]]:
+@dataclass(frozen=True)
+class EncodedLine:
+    """A line as the encoder reads it.
+
+    Args:
+        number: 0-based, in the whole input.
+        ids: Source ids, no more than the model may read; none for a blank line.
+        cut: Whether something of the line was left out.
+        unknown: Whether the line says something, but nothing that the model knows.
+    """
+
+    number: int
+    ids: Sequence[int]
+    cut: bool = False
+    unknown: bool = False
+
+
+def encode_line(codecs: Codecs, number: int, text: str, *, max_length: int) -> EncodedLine:
+    """Return the ids of a raw line; time and memory are bounded whatever stands there.
+
+    Args:
+        max_length: Most tokens; of a longer line the first ones are taken (of a bag, those with the lowest ids).
+    """
+    text = text.strip()  # white space around a line is no token of any tokenizer, and would use up characters
+    room = max_length * CHARACTERS_PER_TOKEN
+    line = encode_ids(number, codecs.encode_source(text[:room]), max_length=max_length)
+    return replace(line, cut=line.cut or len(text) > room, unknown=line.unknown or bool(text and not line.ids))
+
+
+def encode_ids(number: int, ids: Sequence[int], *, max_length: int) -> EncodedLine:
+    """Return a line whose ids are known already; see `encode_line`."""
+    kept = ids[:max_length]
+    unknown = bool(kept) and all(token == UNK for token in kept)
+    return EncodedLine(number, kept, cut=len(ids) > max_length, unknown=unknown)
+
+
+def line_blocks(path: Path | str, *, most: int = BLOCK_LINES) -> Iterator[list[str]]:
     """Yield the lines of a file or of standard input (`-`).
 
     A writer that waits for its answer before it sends the next line gets it: a block of a pipe or terminal ends as soon
     as no other line has arrived.
+
+    Args:
+        most: Most lines of a block.
     """
     if str(path) != STANDARD_STREAM or stat.S_ISREG(_stdin_mode()):
-        lines = read_lines(path)
-        while block := list(islice(lines, BLOCK_LINES)):
-            yield block
+        yield from in_blocks(read_lines(path), most=most)
     else:
-        yield from _arriving_blocks()
+        arriving = _Arriving(sys.stdin.fileno())
+        yield from in_blocks(decode_lines(arriving, STANDARD_STREAM), most=most, waiting=arriving.more)
+
+
+def in_blocks(
+    lines: Iterable[str], *, most: int = BLOCK_LINES, waiting: Callable[[], bool] = lambda: True
+) -> Iterator[list[str]]:
+    """Cut lines into blocks; those before a line that cannot be read are given before the error is raised.
+
+    Args:
+        most: Most lines of a block.
+        waiting: Tells whether another line is there already; a block ends where none is.
+    """
+    block: list[str] = []
+    num_characters = 0
+    try:
+        for line in lines:
+            block.append(line)
+            num_characters += len(line)
+            if len(block) >= most or num_characters >= BLOCK_CHARACTERS or not waiting():
+                yield block
+                block, num_characters = [], 0
+    except DataError:
+        if block:
+            yield block
+        raise
+    if block:
+        yield block
 
 
 def _stdin_mode() -> int:
@@ -38,21 +108,6 @@ def _stdin_mode() -> int:
         return os.fstat(sys.stdin.fileno()).st_mode
     except (OSError, ValueError, AttributeError):  # closed, or not a real file, as in tests
         return stat.S_IFREG
-
-
-def _arriving_blocks() -> Iterator[list[str]]:
-    arriving = _Arriving(sys.stdin.fileno())
-    block: list[str] = []
-    try:
-        for line in decode_lines(arriving, STANDARD_STREAM):
-            block.append(line)
-            if len(block) == BLOCK_LINES or not arriving.more():
-                yield block
-                block = []
-    except DataError:
-        if block:
-            yield block
-        raise
 
 
 class _Arriving:

@@ -1,7 +1,7 @@
 """A trained run, ready to compute: settings, codecs, weights."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,10 +9,12 @@ import torch
 from torch import nn
 
 from indigo_cli.core.text import Codecs
+from indigo_cli.data.corpus import Corpus
+from indigo_cli.decoding.ensemble import Ensemble
 from indigo_cli.engine.build import build_system
 from indigo_cli.engine.checkpoint import Checkpoint, open_checkpoint
-from indigo_cli.engine.run_folder import RECIPE_FILE, RunFolder
-from indigo_cli.errors import CheckpointError
+from indigo_cli.engine.run_folder import RECIPE_FILE, RunFolder, vocabulary_digests
+from indigo_cli.errors import CheckpointError, UsageError
 
 if TYPE_CHECKING:
     from indigo_cli.recipe import Recipe
@@ -26,8 +28,9 @@ class LoadedRun:
         folder: The run.
         recipe: As trained, with the overrides of the command.
         codecs: Text to ids and back.
-        system: In evaluation mode, on its device.
+        system: In evaluation mode, on its device; of an ensemble the decoder that averages.
         checkpoint: Whose weights it has.
+        others: The further runs of an ensemble.
     """
 
     folder: RunFolder
@@ -35,17 +38,41 @@ class LoadedRun:
     codecs: Codecs
     system: Any
     checkpoint: Checkpoint
+    others: tuple["LoadedRun", ...] = ()
 
     def header(self) -> dict[str, Any]:
         """Return what a traces file says about where it came from."""
+        others = [{"run": run.folder.path.name, "checkpoint": run.checkpoint_name} for run in self.others]
         return {
             "run": self.folder.path.name,
-            "checkpoint": self.checkpoint.folder.resolve().name,
+            "checkpoint": self.checkpoint_name,
+            **({"ensemble": others} if others else {}),
             "system": self.recipe.system,
             "source_lang": self.recipe.data.source_lang,
             "target_lang": self.recipe.data.target_lang,
             "vocabulary": self.codecs.target.vocabulary.digest,
         }
+
+    @property
+    def checkpoint_name(self) -> str:
+        """Name of the checkpoint's folder, behind the link that `best` and `last` are."""
+        return self.checkpoint.folder.resolve().name
+
+    def open_corpus(self, folder: Path | None = None) -> Corpus:
+        """Open the corpus that the run recorded, or another folder, and check that it is the one it was trained on.
+
+        Raises:
+            UsageError: no corpus there, or another one.
+            DataError: a damaged one.
+        """
+        corpus = Corpus.open(folder or Path(self.folder.facts["corpus"]))
+        if corpus.digest != self.folder.facts["corpus_digest"]:
+            raise UsageError(
+                "this corpus is not the one that the run was trained on (another digest)",
+                where=str(corpus.folder),
+                fix="preprocess it with the run's recipe, or decode raw text with --input",
+            )
+        return corpus
 
 
 def load_run(run: Path, *, checkpoint: str = "", overrides: Sequence[str] = (), device: torch.device) -> LoadedRun:
@@ -78,3 +105,58 @@ def load_run(run: Path, *, checkpoint: str = "", overrides: Sequence[str] = (), 
             fix="restore the run's recipe.toml",
         ) from error
     return LoadedRun(folder, recipe, codecs, system.to(device).eval(), found)
+
+
+def load_ensemble(
+    runs: Sequence[Path], *, checkpoint: str = "", overrides: Sequence[str] = (), device: torch.device
+) -> LoadedRun:
+    """Load runs whose probabilities are averaged; settings, codecs and corpus are those of the first.
+
+    Args:
+        runs: Run folders, one or more; one alone is just that run.
+        checkpoint, overrides: For each of them, see `load_run`.
+
+    Raises:
+        UsageError: not a run folder, or runs that do not belong together.
+        CheckpointError: see `load_run`; also for a run with other vocabularies than the first.
+    """
+    first, *others = (load_run(run, checkpoint=checkpoint, overrides=overrides, device=device) for run in runs)
+    for other in others:
+        _check_kin(first, other)
+    if not others:
+        return first
+    return replace(first, system=Ensemble([run.system for run in (first, *others)]), others=tuple(others))
+
+
+def _check_kin(first: LoadedRun, other: LoadedRun) -> None:
+    """Refuse a run that cannot be averaged with another one."""
+    where = str(other.folder.path)
+    if other.recipe.system != first.recipe.system:
+        raise UsageError(
+            f"an ensemble is of one kind of model: {first.folder.path} is {first.recipe.system!r}, this run is "
+            f"{other.recipe.system!r}",
+            where=where,
+            fix=f'give runs with model.system = "{first.recipe.system}"',
+        )
+    fix = "an ensemble needs runs that were trained on one corpus"
+    pairs = zip(vocabulary_digests(first.codecs), vocabulary_digests(other.codecs), strict=True)
+    differing = [side for side, (one, two) in zip(("source", "target"), pairs, strict=True) if one != two]
+    if differing:
+        raise CheckpointError(
+            f"the vocabulary ({', '.join(differing)}) does not belong to the ensemble: {first.folder.path} has "
+            "another one (another digest)",
+            where=where,
+            fix=fix,
+        )
+    if _reading(other.codecs) != _reading(first.codecs):
+        what = f"text is not tokenised as in {first.folder.path} (tokenizer, language, case or BPE codes differ)"
+        raise UsageError(what, where=where, fix=fix)
+
+
+def _reading(codecs: Codecs) -> tuple[object, ...]:
+    """Return all that decides how raw text becomes pieces, and pieces text."""
+    sides = [
+        (side.tokenizer_name, side.lang, side.lowercase, side.bpe and side.bpe.codes)
+        for side in (codecs.source, codecs.target)
+    ]
+    return codecs.source_is_bag, *sides

@@ -1,53 +1,106 @@
-"""What `indigo show` says about a traces or orders file, read in one pass."""
+"""What `indigo show` says about traces and orders files, each read in one pass."""
 
 import io
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from indigo_cli.core.console import stdout_console
 from indigo_cli.core.format import check_header
 from indigo_cli.data import orders_file, traces_file
 from indigo_cli.data.corpus import MANIFEST, Corpus
-from indigo_cli.data.files import atomic_write_text, read_jsonl, refuse_existing
+from indigo_cli.data.files import STANDARD_STREAM, atomic_write_text, read_jsonl, refuse_existing
 from indigo_cli.data.orders_file import OrdersRow
-from indigo_cli.engine.display import growth, growth_of_order, relations, statistics
+from indigo_cli.data.traces_file import TraceRecord
+from indigo_cli.engine.display import growth, growth_of_order, printable, relations
 from indigo_cli.engine.order_stats import OrderStats
+from indigo_cli.engine.side_by_side import Column, SideBySide, column_names, statistics
 from indigo_cli.errors import DataError, UsageError
 
 PLAIN_WIDTH = 120
 """Cells of a line where there is no terminal to ask."""
 HIDDEN = ("format", "version", "corpus")
 """Header fields that say nothing to a reader."""
+DIGEST_DIGITS = 12
+"""Enough to see whether two digests are the same."""
 
 Rows = Iterator[tuple[int, dict[str, Any]]]
 
 
-def present(
-    path: Path | str, *, line: int | None = None, rank: int = 1, corpus: Path | None = None
-) -> list[RenderableType]:
-    """Return what to print about a file.
+@dataclass(frozen=True)
+class Sentence:
+    """One hypothesis, or one order of a target.
 
     Args:
-        path: Traces or orders file; `-` is standard input.
-        line: Show this line alone; None shows figures of the whole file and its first line.
+        title: Which it is.
+        tokens: In surface order; None if nobody knows them.
+        order: Surface index of each word.
+        given: Words that stood before the first step; the order starts with them.
+        growth: How it grew, for the terminal.
+    """
+
+    title: str
+    tokens: Sequence[str] | None
+    order: Sequence[int]
+    given: int
+    growth: RenderableType
+
+
+@dataclass(frozen=True)
+class View:
+    """What a file says: figures of all its lines, and the first; or the one line asked for, without figures.
+
+    Args:
+        name: Short, and not that of another file beside it.
+        title: What was counted, and where.
+        facts: What the file says about itself.
+        stats: Of the whole file; empty where one line was asked for.
+        sentence: None only for a file without lines.
+    """
+
+    name: str
+    title: str
+    facts: Mapping[str, str]
+    stats: OrderStats
+    sentence: Sentence | None
+
+
+def read_views(
+    paths: Sequence[Path | str], *, line: int | None = None, rank: int = 1, corpus: Path | None = None
+) -> list[View]:
+    """Read files.
+
+    Args:
+        paths: Traces and orders files; one may be `-`, standard input.
+        line: Only this line; None reads whole files.
         rank: Which hypothesis of a line (traces), or which of its orders.
-        corpus: Where the words of an orders file are; None looks beside it.
+        corpus: Where the words of orders files are; None looks beside each.
 
     Raises:
         DataError: neither kind of file, or a damaged one.
-        UsageError: no such line or rank.
+        UsageError: no such line or rank; standard input twice.
     """
+    if [str(path) for path in paths].count(STANDARD_STREAM) > 1:
+        raise UsageError("standard input (-) can stand for one file only", fix="write the other one to a file")
+    names = column_names(paths)
+    return [
+        _read_view(path, name, line=line, rank=rank, corpus=corpus) for path, name in zip(paths, names, strict=True)
+    ]
+
+
+def _read_view(path: Path | str, name: str, *, line: int | None, rank: int, corpus: Path | None) -> View:
     rows = read_jsonl(path)
     number, header = next(rows, (1, {}))
     kinds = {
-        traces_file.FORMAT: (traces_file.VERSION, _present_traces),
-        orders_file.FORMAT: (orders_file.VERSION, _present_orders),
+        traces_file.FORMAT: (traces_file.VERSION, "hypotheses", _read_traces),
+        orders_file.FORMAT: (orders_file.VERSION, "orders", _read_orders),
     }
     kind = str(header.get("format"))
     if kind not in kinds:
@@ -56,14 +109,28 @@ def present(
             where=f"{path}:{number}",
             fix="show what `indigo decode --format jsonl` or `indigo reorder` wrote",
         )
-    version, presenter = kinds[kind]
+    version, what, reader = kinds[kind]
     check_header(header, where=f"{path}:{number}", format=kind, version=version)
-    return presenter(path, header, rows, line=line, rank=rank, corpus=corpus)
+    stats, sentence = reader(path, header, rows, line=line, rank=rank, corpus=corpus)
+    if line is not None and sentence is None:
+        raise UsageError(
+            f"there is no line {line} with rank {rank}", where=str(path), fix="lines count from 0, ranks from 1"
+        )
+    facts = {
+        key: _shorten(str(value))
+        for key, value in header.items()
+        if key not in HIDDEN and isinstance(value, str | int) and value != ""
+    }
+    return View(name, f"{what} of rank {rank} in {path}", facts, stats, sentence)
 
 
-def _present_traces(
+def _shorten(value: str) -> str:
+    return f"{value[:DIGEST_DIGITS]}…" if re.fullmatch("[0-9a-f]{40,}", value) else value
+
+
+def _read_traces(
     path: Path | str, header: Mapping[str, Any], rows: Rows, *, line: int | None, rank: int, corpus: Path | None
-) -> list[RenderableType]:
+) -> tuple[OrderStats, Sentence | None]:
     stats, chosen = OrderStats(), None
     for number, fields in rows:
         record = traces_file.parse_row(fields, f"{path}:{number}")
@@ -75,54 +142,60 @@ def _present_traces(
         elif record.id == line:
             chosen = record
             break
-    if line is not None and chosen is None:
-        raise _not_there(path, line, rank)
-    shown = [] if line is not None else [_figures(path, header, stats, f"hypotheses of rank {rank}"), Text("")]
-    if chosen is not None:
-        shown += [growth(chosen), Text(""), relations(chosen.tokens, chosen.order)]
-    return shown
+    return stats, None if chosen is None else _hypothesis(chosen)
 
 
-def _present_orders(
+def _hypothesis(record: TraceRecord) -> Sentence:
+    title = f"line {record.id}, rank {record.rank}"
+    return Sentence(title, record.tokens, record.order, record.given, growth(record))
+
+
+def _read_orders(
     path: Path | str, header: Mapping[str, Any], rows: Rows, *, line: int | None, rank: int, corpus: Path | None
-) -> list[RenderableType]:
+) -> tuple[OrderStats, Sentence | None]:
     words = _Words(path, header, corpus)
     stats, chosen = OrderStats(), None
     for number, fields in rows:
         row = orders_file.parse_row(fields, f"{path}:{number}")
         if line is None:
-            order = row.orders[min(rank, len(row.orders)) - 1]
-            stats.add_order(order, words.tokens(row.id, len(order)))
+            stats.add_target(row, words.of(row), rank=rank)
+        fits = rank <= len(row.orders) if row.rank is None else rank == row.rank
+        if fits and line in (None, row.id):
             chosen = chosen or row
-        elif row.id == line:
-            chosen = row
-            break
-    if line is not None and (chosen is None or rank > len(chosen.orders)):
-        raise _not_there(path, line, rank)
-    shown = [] if line is not None else [_figures(path, header, stats, "orders"), Text("")]
-    if chosen is not None:
-        shown += _one_order(chosen, min(rank, len(chosen.orders)), words)
+            if line is not None:
+                break
+    return stats, None if chosen is None else _target(chosen, rank, words)
+
+
+def _target(row: OrdersRow, rank: int, words: "_Words") -> Sentence:
+    place = rank - 1 if row.rank is None else 0
+    order = row.orders[place]
+    tokens = words.of(row)
+    title = f"line {row.id}, " + (f"order {rank} of {len(row.orders)}" if row.rank is None else f"rank {rank}")
+    if row.log_probs is not None:
+        title += f", log p {row.log_probs[place]:.3f}"
+    return Sentence(title, tokens, order, 0, growth_of_order(tokens, order, title=title))
+
+
+def present(views: Sequence[View], *, line: int | None = None) -> list[RenderableType]:
+    """Return what to print.
+
+    Of one file: its figures, and how its first line grew, with the relations between the words. Of several: their
+    figures as columns of one table, or with `line` how that line grew in each.
+    """
+    columns = [Column(view.name, view.title, view.facts, view.stats.rows()) for view in views]
+    if len(views) > 1:
+        return [statistics(columns)] if line is None else [SideBySide([_named(view) for view in views])]
+    sentence = views[0].sentence
+    shown = [] if line is not None else [statistics(columns), Text("")]
+    if sentence is not None:
+        shown += [sentence.growth, Text(""), relations(sentence.tokens, sentence.order)]
     return shown
 
 
-def _one_order(row: OrdersRow, rank: int, words: "_Words") -> list[RenderableType]:
-    order = row.orders[rank - 1]
-    tokens = words.tokens(row.id, len(order))
-    title = f"line {row.id}, order {rank} of {len(row.orders)}"
-    if row.log_probs is not None:
-        title += f", log p {row.log_probs[rank - 1]:.3f}"
-    return [growth_of_order(tokens, order, title=title), Text(""), relations(tokens, order)]
-
-
-def _figures(path: Path | str, header: Mapping[str, Any], stats: OrderStats, what: str) -> RenderableType:
-    facts = [f"{key} {value}" for key, value in header.items() if key not in HIDDEN and isinstance(value, str | int)]
-    return statistics(stats, title=f"{what} in {path}", facts=", ".join(facts))
-
-
-def _not_there(path: Path | str, line: int, rank: int) -> UsageError:
-    return UsageError(
-        f"there is no line {line} with rank {rank}", where=str(path), fix="lines count from 0, ranks from 1"
-    )
+def _named(view: View) -> RenderableType:
+    assert view.sentence is not None, "a line that is not there has been refused"
+    return Group(Text(printable(view.name), "bold"), view.sentence.growth)
 
 
 class _Words:
@@ -141,10 +214,12 @@ class _Words:
         elif folder is not None:
             raise DataError("these orders were made for another corpus or split", where=str(folder))
 
-    def tokens(self, target_id: int, length: int) -> Sequence[str] | None:
+    def of(self, row: OrdersRow) -> Sequence[str] | None:
         """Return the tokens of a target in surface order; None if they are not known."""
-        item = None if self._corpus is None else self._item_of.get(target_id)
-        if item is None or self._corpus is None or self._target.lengths[item] != length:
+        if self._corpus is None or row.rank is not None:  # the corpus has targets, not hypotheses
+            return None
+        item = self._item_of.get(row.id)
+        if item is None or self._target.lengths[item] != len(row.orders[0]):
             return None
         return self._corpus.codecs.target.vocabulary.decode(self._target[item].tolist())
 

@@ -81,7 +81,7 @@ def check_start(path: Path, recipe_text: str, facts: dict[str, Any], *, resume: 
         return {}
     if not resume:
         raise UsageError("a run stands here already", where=str(path), fix="go on with --resume, or choose another -o")
-    changed = differing_keys(recipe_file.read_text("utf-8"), recipe_text)
+    changed = differing_keys(_as_read_now(recipe_file), recipe_text)
     changed = [line for line in changed if not line.startswith(FREE_ON_RESUME)]
     if changed:
         raise UsageError(
@@ -98,6 +98,13 @@ def check_start(path: Path, recipe_text: str, facts: dict[str, Any], *, resume: 
                 fix=f"{fix}, or start another run with -o",
             )
     return before
+
+
+def _as_read_now(recipe_file: Path) -> str:
+    """Return a stored recipe with the keys that were added since: their defaults are what held before."""
+    from indigo_cli.recipe import dump_recipe, load_recipe
+
+    return dump_recipe(load_recipe(recipe_file))
 
 
 def differing_keys(old: str, new: str) -> list[str]:

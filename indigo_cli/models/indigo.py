@@ -12,23 +12,17 @@ import torch
 from torch import Tensor, nn
 
 from indigo_cli.core.settings import Count, Rate
-from indigo_cli.core.vocab import BOS, EOS
+from indigo_cli.core.vocab import BOS, EOD, EOS
 from indigo_cli.data.batch import Batch, Source
-from indigo_cli.models.protocol import Losses, WordScores
-from indigo_cli.models.serial import check_width, gold_words, places, places_of, with_eod
+from indigo_cli.models.indigo_slots import IndigoState, anchor_row, gold_slots, open_slots, slot_nll
+from indigo_cli.models.position_first import PositionFirst
+from indigo_cli.models.protocol import Losses, StepLogProbs, WordScores
+from indigo_cli.models.serial import Terms, check_width, end_slot, gold_words, places, places_of, step_log_probs
 from indigo_cli.nn.attention import Scale
 from indigo_cli.nn.blocks import Decoder, DecoderState, Encoder, initialise
 from indigo_cli.nn.embedding import Embeddings
 from indigo_cli.nn.losses import word_loss
-from indigo_cli.nn.positions.ternary import (
-    FIRST_ROW,
-    LEFT_END,
-    RIGHT_END,
-    left_matrix,
-    neighbours,
-    row_positions,
-    standing,
-)
+from indigo_cli.nn.positions.ternary import RIGHT_END, left_matrix, row_positions
 
 
 @dataclass(frozen=True)
@@ -45,6 +39,8 @@ class IndigoConfig:
         pointer_query: `scaled` = (h E + sqrt(model_dim) W[y]) sqrt(1/2), the authors' code; `plain` = Eq. 9.
         pointer_scale: `model` = pointer logits divided by sqrt(model_dim), the authors' code; `none` = Eq. 9.
         eod_position: Train a position for `<eod>` too (the slot left of `</s>`), as the authors' code; the paper: no.
+        predict: `word_first`, the paper's choice; `position_first` (see `PositionFirst`) is for training and greedy
+            decoding, and always has a position for `<eod>`.
     """
 
     system: Literal["indigo"] = "indigo"
@@ -62,9 +58,12 @@ class IndigoConfig:
     pointer_query: Literal["scaled", "plain"] = "scaled"
     pointer_scale: Literal["model", "none"] = "model"
     eod_position: bool = False
+    predict: Literal["word_first", "position_first"] = "word_first"
 
     def __post_init__(self) -> None:
         check_width(self.model_dim, self.num_heads)
+        if self.eod_position and self.predict == "position_first":
+            raise ValueError('eod_position is for predict = "word_first": position_first always trains it')
 
 
 def build(config: IndigoConfig, *, source_size: int, target_size: int, ordered_source: bool) -> "Indigo":
@@ -88,26 +87,8 @@ def build(config: IndigoConfig, *, source_size: int, target_size: int, ordered_s
         scaled_query=config.pointer_query == "scaled",
         scaled_pointer=config.pointer_scale == "model",
         eod_position=config.eod_position,
+        position_first=config.predict == "position_first",
     )
-
-
-@dataclass
-class IndigoState:
-    """Cached decoding.
-
-    Args:
-        decoder: Keys and values; its records end with the left and the right pointer key (2 D).
-        query_PD: h E of the newest row.
-        word_PD: h F of the newest row.
-        rank_PR: Present absolute position of each row, 0 = `<s>`.
-        right_PR: Row of the right neighbour of each row (of `</s>`: itself).
-    """
-
-    decoder: DecoderState
-    query_PD: Tensor
-    word_PD: Tensor
-    rank_PR: Tensor
-    right_PR: Tensor
 
 
 class Indigo(nn.Module):
@@ -131,6 +112,7 @@ class Indigo(nn.Module):
         scaled_query: bool,
         scaled_pointer: bool,
         eod_position: bool,
+        position_first: bool,
     ) -> None:
         super().__init__()
         self.embeddings = Embeddings(source_size, target_size, model_dim, shared=share_embeddings, dropout=dropout)
@@ -151,18 +133,42 @@ class Indigo(nn.Module):
         self.word_scale = self.embeddings.scale if scaled_query else 1.0
         self.query_scale = math.sqrt(0.5) if scaled_query else 1.0
         self.pointer_scale = model_dim**-0.5 if scaled_pointer else 1.0
-        self.eod_position = eod_position
+        self.end_has_slot = eod_position or position_first
+        self.position_first = PositionFirst(model_dim, mix=self.query_scale) if position_first else None
         initialise(self)
+
+    @property
+    def greedy_only(self) -> bool:
+        """See `SerialDecoder`."""
+        return self.position_first is not None
 
     def forward(self, batch: Batch, smoothing: float = 0.0) -> Losses:
         """Return Eq. 10's T + 1 word and T position terms, averaged over the orders of the plan.
 
-        Smoothing touches words only. Position terms use one probability a slot (Eq. 11).
+        Smoothing touches words only. Position terms use one probability a slot (Eq. 11); those of `<eod>` are T + 1.
         """
+        terms = self._terms(batch, smoothing)
+        position = (terms.slot_nll.sum(dim=1) * batch.plan.weights.flatten()).sum()
+        num_positions = batch.num_predictions if self.end_has_slot else batch.num_tokens
+        parts = {
+            "word": (terms.word_nll @ terms.word_weight, float(batch.num_predictions)),
+            "position": (position.detach(), float(num_positions)),
+        }
+        return Losses(terms.objective + position, parts, float(batch.num_predictions))
+
+    @torch.no_grad()
+    def log_probs(self, batch: Batch) -> StepLogProbs:
+        """See `System`. What `eod_position` trains for `<eod>` is no part of a trace; of `position_first` it is."""
+        terms = self._terms(batch, 0.0)
+        return step_log_probs(
+            terms, batch.lengths, batch.plan.orders.shape, end_has_slot=self.position_first is not None
+        )
+
+    def _terms(self, batch: Batch, smoothing: float) -> Terms:
+        """Teach all orders of a batch at once."""
         num_orders = batch.plan.orders.shape[1]
         orders_NT = batch.plan.orders.flatten(0, 1)
         lengths_N = batch.lengths.repeat_interleave(num_orders)
-        weights_N = batch.plan.weights.flatten()
         words_NT = batch.target.repeat_interleave(num_orders, dim=0).gather(1, orders_NT)
         ends = words_NT.new_tensor([BOS, EOS]).expand(len(words_NT), 2)
         z_NR = row_positions(orders_NT)
@@ -173,50 +179,24 @@ class Indigo(nn.Module):
             left=left_matrix(z_NR),
         )
         query, word, left_keys, right_keys = self.heads(hidden).chunk(4, dim=-1)
-
+        slots = gold_slots(words_NT, z_NR, lengths_N, with_end=self.end_has_slot)
+        query = query[:, RIGHT_END : RIGHT_END + slots.words_NQ.shape[1]]
+        word = word[:, RIGHT_END:]
         gold, index = gold_words(words_NT, lengths_N, batch.num_predictions * num_orders)
-        word_weight = weights_N.repeat_interleave(lengths_N + 1, output_size=len(index))
-        objective, nll = word_loss(
-            word[:, RIGHT_END:].flatten(0, 1)[index], self.embeddings.words, gold, word_weight, smoothing=smoothing
-        )
-        position_nll = self._position_nll(query, left_keys, right_keys, words_NT, z_NR, lengths_N)
-        position = (position_nll.sum(dim=1) * weights_N).sum()
-        num_positions = batch.num_predictions if self.eod_position else batch.num_tokens
-        parts = {
-            "word": (nll @ word_weight, float(batch.num_predictions)),
-            "position": (position.detach(), float(num_positions)),
-        }
-        return Losses(objective + position, parts, float(batch.num_predictions))
-
-    def _position_nll(
-        self, query_NRD: Tensor, left_NRD: Tensor, right_NRD: Tensor, words_NT: Tensor, z_NR: Tensor, lengths_N: Tensor
-    ) -> Tensor:
-        """Return (N, T) or, with `eod_position`, (N, T + 1) negative log p(slot), 0 on padding (Eqs. 9 and 11)."""
-        words, real = with_eod(words_NT, lengths_N)
-        new, z = z_NR[:, FIRST_ROW:], z_NR
-        if self.eod_position:  # it goes left of `</s>`: half a position behind the last word
-            z = 2 * z_NR
-            is_eod = torch.arange(words.shape[1], device=z.device) == lengths_N[:, None]
-            new = torch.where(
-                is_eod, 2 * lengths_N[:, None] - 1, torch.cat((2 * new, 2 * new.new_zeros(len(new), 1)), dim=1)
+        weight = batch.plan.weights.flatten().repeat_interleave(lengths_N + 1, output_size=len(index))
+        if self.position_first is None:
+            query = self._pointer_query(query, slots.words_NQ)
+            objective, word_nll = word_loss(
+                word.flatten(0, 1)[index], self.embeddings.words, gold, weight, smoothing=smoothing
             )
         else:
-            words, real = words_NT, real[:, 1:]
-        predictions, rows = new.shape[1], z.shape[1]
-        left_neighbour, right_neighbour = neighbours(z, new)
-        query = self._pointer_query(query_NRD[:, RIGHT_END : RIGHT_END + predictions], words)
-        banned = torch.full((predictions, rows), -torch.inf, device=z.device)
-        banned.masked_fill_(standing(predictions, rows, z.device), 0.0)
-        left_banned, right_banned = banned, banned.clone()
-        left_banned[:, LEFT_END] = -torch.inf
-        right_banned[:, RIGHT_END] = -torch.inf
-        to_left = (query @ left_NRD.transpose(1, 2)).float()
-        to_right = (query @ right_NRD.transpose(1, 2)).float()
-        everything = torch.cat((to_right + right_banned, to_left + left_banned), dim=2).logsumexp(dim=2)
-        slot = torch.logaddexp(
-            to_right.gather(2, left_neighbour[..., None]), to_left.gather(2, right_neighbour[..., None])
-        )
-        return torch.where(real, everything - slot[..., 0], 0.0)
+            query = query * self.pointer_scale
+            features = self.position_first.gold_features(word, left_keys, right_keys, slots).flatten(0, 1)[index]
+            last = (slots.right_NQ == RIGHT_END).flatten()[index]
+            objective, word_nll = self.position_first.word_loss(
+                features, self.embeddings.words, gold, weight, last, smoothing=smoothing
+            )
+        return Terms(objective, word_nll, weight, index, slot_nll(query, left_keys, right_keys, slots))
 
     def _pointer_query(self, query: Tensor, word: Tensor) -> Tensor:
         """Mix h E with the embedding of the chosen word (Eq. 9), and scale."""
@@ -245,27 +225,30 @@ class Indigo(nn.Module):
         model_dim = hidden.shape[2]
         query, word, keys = self.heads(hidden).split([model_dim, model_dim, 2 * model_dim], dim=-1)
         record[:] = keys.transpose(0, 1)
-        return IndigoState(state, query[:, -1], word[:, -1], rank_PR, right_PR)
+        new = IndigoState(state, query[:, -1], word[:, -1], rank_PR, right_PR)
+        if self.position_first is not None:
+            own_SB = torch.arange(len(rank_PR), device=rank_PR.device).unflatten(0, (state.sentences, -1))
+            own_SB, place = own_SB - own_SB[:, :1], own_SB.flatten()
+            scaled = (new.query_PD * self.pointer_scale).unflatten(0, own_SB.shape)
+            new.open_PA = open_slots(new, own_SB, place, scaled).flatten(0, 1)
+        return new
 
     def words(self, state: IndigoState) -> WordScores:
         """See `SerialDecoder` (Eq. 8)."""
+        if self.position_first is not None:
+            return self.position_first.words(state, self.embeddings)
         logits, log_z = self.embeddings.scores(state.word_PD)
         shape = (state.decoder.sentences, -1)
         return WordScores(logits.unflatten(0, shape), log_z.unflatten(0, shape))
 
     def slots(self, state: IndigoState, parent_SC: Tensor, word_SC: Tensor) -> Tensor:
-        """See `SerialDecoder`; the two keys of a slot are added before anything ranks them (Eqs. 9 and 11)."""
+        """See `SerialDecoder`."""
+        if self.position_first is not None:
+            return self.position_first.slots(state, parent_SC, word_SC)
         place, _ = places(parent_SC, len(state.query_PD))
-        model_dim = state.query_PD.shape[1]
         query = self._pointer_query(state.query_PD[place], word_SC.flatten()).unflatten(0, parent_SC.shape)
-        keys = state.decoder.cache.rows()[:, :, -2 * model_dim :].transpose(0, 1)
-        to_left = _parent_products(keys[:, :, :model_dim], query, parent_SC).float()
-        to_right = _parent_products(keys[:, :, model_dim:], query, parent_SC).float()
-        right_neighbour = state.right_PR[place]
-        slots = torch.logaddexp(to_right, to_left.gather(1, right_neighbour))
-        slots = torch.cat((slots[:, :RIGHT_END], slots[:, FIRST_ROW:]), dim=1)  # there is none right of `</s>`
-        log_probs: Tensor = slots.log_softmax(dim=1).unflatten(0, parent_SC.shape)
-        return log_probs
+        log_probs = open_slots(state, parent_SC, place, query)
+        return torch.where((word_SC == EOD)[..., None], end_slot(log_probs), log_probs)
 
     def advance(self, state: IndigoState, parent_SB: Tensor, word_SB: Tensor, anchor_SB: Tensor) -> IndigoState:
         """See `SerialDecoder`: Eqs. 5 and 6 without a matrix, since only the new row of R is ever needed."""
@@ -274,8 +257,7 @@ class Indigo(nn.Module):
         if moved:
             state.decoder.cache.reorder(place)
             rank, right = rank[place], right[place]
-        neighbour = anchor_SB.reshape(-1, 1)
-        neighbour = neighbour + (neighbour > LEFT_END)  # row 1 is `</s>`
+        neighbour = anchor_row(anchor_SB.reshape(-1, 1))
         at = rank.gather(1, neighbour)
         left = rank <= at
         rank = torch.cat((rank + ~left, at + 1), dim=1)
@@ -287,24 +269,11 @@ class Indigo(nn.Module):
     def keep(self, state: IndigoState, sentence_index: Tensor) -> IndigoState:
         """See `SerialDecoder`."""
         place = places_of(sentence_index, len(state.query_PD) // state.decoder.sentences)
-        decoder = state.decoder.keep(sentence_index, place)
         return IndigoState(
-            decoder, state.query_PD[place], state.word_PD[place], state.rank_PR[place], state.right_PR[place]
+            state.decoder.keep(sentence_index, place),
+            state.query_PD[place],
+            state.word_PD[place],
+            state.rank_PR[place],
+            state.right_PR[place],
+            None if state.open_PA is None else state.open_PA[place],
         )
-
-
-def _parent_products(keys_PRD: Tensor, query_SCD: Tensor, parent_SC: Tensor) -> Tensor:
-    """Return (S * C, R) products of each candidate's query with the keys of its parent.
-
-    All hypotheses of a sentence are multiplied with all its candidates, and one product in B is kept: that reads the
-    keys where they lie, which costs less than copying those of each parent.
-    """
-    sentences, candidates, model_dim = query_SCD.shape
-    beam = len(keys_PRD) // sentences
-    queries = query_SCD[:, None].expand(sentences, beam, candidates, model_dim).reshape(-1, candidates, model_dim)
-    products: Tensor = torch.bmm(keys_PRD, queries.transpose(1, 2)).unflatten(0, (sentences, beam))  # (S, B, R, C)
-    if beam == 1:
-        return products[:, 0].transpose(1, 2).flatten(0, 1)
-    sentence = torch.arange(sentences, device=parent_SC.device)[:, None]
-    candidate = torch.arange(candidates, device=parent_SC.device)[None]
-    return products[sentence, parent_SC, :, candidate].flatten(0, 1)

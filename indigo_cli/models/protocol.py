@@ -31,11 +31,25 @@ class Losses:
 
 
 @dataclass(frozen=True)
+class StepLogProbs:
+    """What each step of given targets in given orders costs. K orders of each of S sentences, T steps and `<eod>`.
+
+    Args:
+        words: (S, K, T + 1) float32 nats: log p of each word in the order of generation, `<eod>` behind the last one
+            (with all that ending costs, see `SerialDecoder.slots`); 0 on padding.
+        slots: (S, K, T) float32 nats: log p of each slot; 0 on padding, and where a system has no choice.
+    """
+
+    words: Tensor
+    slots: Tensor
+
+
+@dataclass(frozen=True)
 class WordScores:
     """Scores of the next word.
 
     Args:
-        logits: (S, B, V) float32.
+        logits: (S, B, V) float32; fresh, so that search may write its bans into them.
         log_z: (S, B) float32; log p(word) = logits - log_z.
     """
 
@@ -50,9 +64,18 @@ class System(Protocol):
         """Return the losses of a batch under its plan."""
         ...
 
+    def log_probs(self, batch: Batch) -> StepLogProbs:
+        """Return the terms of the losses one by one, without smoothing; the weights of the plan do not matter."""
+        ...
+
 
 class SerialDecoder(Protocol):
     """One insertion a step. States are opaque; the one given to `advance` or `keep` is dead afterwards."""
+
+    @property
+    def greedy_only(self) -> bool:
+        """Whether a hypothesis shows the words of one slot only, so that nothing but a beam of 1 is a search."""
+        ...
 
     def start(self, source: Source) -> Any:
         """Encode the sources; one empty hypothesis a sentence."""
@@ -63,7 +86,11 @@ class SerialDecoder(Protocol):
         ...
 
     def slots(self, state: Any, parent_SC: Tensor, word_SC: Tensor) -> Tensor | None:
-        """Return (S, C, A) float32 log p(slot | word) for words put to the given hypotheses; None = always the last."""
+        """Return (S, C, A) float32 log p(slot | word) for words put to the given hypotheses; None = always the last.
+
+        The row of an `<eod>` is -inf but at anchor 0, where it holds what ending costs beside its word: 0 for a system
+        that chooses the word first. Fresh like the logits.
+        """
         ...
 
     def advance(self, state: Any, parent_SB: Tensor, word_SB: Tensor, anchor_SB: Tensor) -> Any:

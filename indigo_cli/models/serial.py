@@ -1,12 +1,17 @@
-"""What the serial systems share: gold words of teacher forcing, and the places of hypotheses in decoding.
+"""What the serial systems share: gold words and terms of teacher forcing, and the places of hypotheses in decoding.
 
-Shape letters: S sentences, N sequences, T words, B hypotheses a sentence; place = sentence * B + hypothesis.
+Shape letters: S sentences, K orders of each, N = S * K sequences, T words, B hypotheses a sentence;
+place = sentence * B + hypothesis.
 """
+
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from indigo_cli.core.vocab import EOD, FIRST_WORD
+from indigo_cli.models.protocol import StepLogProbs
 
 
 def check_width(model_dim: int, num_heads: int) -> None:
@@ -27,6 +32,59 @@ def gold_words(generated_NT: Tensor, lengths_N: Tensor, num_predictions: int) ->
     words, real = with_eod(generated_NT, lengths_N)
     index = torch.nonzero_static(real.flatten(), size=num_predictions)[:, 0]
     return words.flatten()[index] - FIRST_WORD, index
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What teacher forcing gives, term by term, nats: `forward` weights and sums it, `log_probs` shows it.
+
+    Args:
+        objective: Smoothed and weighted sum over words, to backpropagate.
+        word_nll: Plain negative log p of every word and `<eod>`, without gradient.
+        word_weight: Weight of each.
+        index: Place of each among N * (T + 1).
+        slot_nll: (N, T), or (N, T + 1) where `<eod>` has a slot: negative log p(slot), 0 on padding.
+    """
+
+    objective: Tensor
+    word_nll: Tensor
+    word_weight: Tensor
+    index: Tensor
+    slot_nll: Tensor
+
+
+def step_log_probs(
+    terms: Terms, lengths_S: Tensor, shape: Sequence[int], *, end_has_slot: bool = False
+) -> StepLogProbs:
+    """Sort terms by step.
+
+    Args:
+        terms: Of S * K sequences.
+        lengths_S: Of the targets.
+        shape: (S, K, T).
+        end_has_slot: The slot of `<eod>` is part of what ending costs; else, if it was trained, it is left out.
+    """
+    sentences, num_orders, length = shape
+    words = terms.word_nll.new_zeros(sentences * num_orders * (length + 1))
+    words[terms.index] = _log_probs(terms.word_nll)
+    words = words.unflatten(0, (sentences, num_orders, length + 1))
+    slots = _log_probs(terms.slot_nll).unflatten(0, (sentences, num_orders))
+    before_end = torch.arange(slots.shape[2], device=slots.device) < lengths_S[:, None, None]
+    if end_has_slot:
+        words = words + torch.where(before_end, 0.0, slots)
+    return StepLogProbs(words, torch.where(before_end, slots, 0.0)[:, :, :length])
+
+
+def _log_probs(nll: Tensor) -> Tensor:
+    """Turn the sign, without the -0.0 and the +6e-8 of rounding that certain things would get."""
+    return (0.0 - nll).clamp(max=0.0)
+
+
+def end_slot(log_probs_SCA: Tensor) -> Tensor:
+    """Return (1, 1, A) the slots of `<eod>` where it costs nothing beside its word: see `SerialDecoder.slots`."""
+    ends = torch.full_like(log_probs_SCA[:1, :1], -torch.inf)
+    ends[..., 0] = 0.0
+    return ends
 
 
 def places(parent_SB: Tensor, old_places: int) -> tuple[Tensor, bool]:

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from indigo_cli.core.settings import Count, Rate
 from indigo_cli.core.vocab import BOS
 from indigo_cli.data.batch import Batch, Source
-from indigo_cli.models.protocol import Losses, WordScores
-from indigo_cli.models.serial import check_width, gold_words, places, places_of
+from indigo_cli.models.protocol import Losses, StepLogProbs, WordScores
+from indigo_cli.models.serial import Terms, check_width, gold_words, places, places_of, step_log_probs
 from indigo_cli.nn.blocks import Decoder, DecoderState, Encoder, initialise
 from indigo_cli.nn.embedding import Embeddings
 from indigo_cli.nn.losses import word_loss
@@ -95,8 +95,24 @@ class Transformer(nn.Module):
         self.sinusoidal_source = sinusoidal_source
         initialise(self)
 
+    @property
+    def greedy_only(self) -> bool:
+        """See `SerialDecoder`."""
+        return False
+
     def forward(self, batch: Batch, smoothing: float = 0.0) -> Losses:
         """Return the losses of the targets, left to right (Eq. 1), whatever the plan says."""
+        terms = self._terms(batch, smoothing)
+        return Losses(terms.objective, {"word": (terms.word_nll.sum(), batch.num_predictions)}, batch.num_predictions)
+
+    @torch.no_grad()
+    def log_probs(self, batch: Batch) -> StepLogProbs:
+        """See `System`; every order of the plan is left to right."""
+        sentences, num_orders, length = batch.plan.orders.shape
+        one = step_log_probs(self._terms(batch, 0.0), batch.lengths, (sentences, 1, length))
+        return StepLogProbs(one.words.expand(-1, num_orders, -1), one.slots.expand(-1, num_orders, -1))
+
+    def _terms(self, batch: Batch, smoothing: float) -> Terms:
         memory = self._encode(batch.source)
         target, lengths = batch.target, batch.lengths
         first = target.new_full((len(target), 1), BOS)
@@ -107,14 +123,11 @@ class Transformer(nn.Module):
             batch.source.mask,
         )
         gold, index = gold_words(target, lengths, batch.num_predictions)
-        objective, nll = word_loss(
-            hidden.flatten(0, 1)[index],
-            self.embeddings.words,
-            gold,
-            hidden.new_ones(len(gold), dtype=torch.float32),
-            smoothing=smoothing,
+        weight = hidden.new_ones(len(gold), dtype=torch.float32)
+        objective, word_nll = word_loss(
+            hidden.flatten(0, 1)[index], self.embeddings.words, gold, weight, smoothing=smoothing
         )
-        return Losses(objective, {"word": (nll.sum(), batch.num_predictions)}, batch.num_predictions)
+        return Terms(objective, word_nll, weight, index, torch.zeros(target.shape, device=target.device))
 
     def _encode(self, source: Source) -> Tensor:
         embedded = self.embeddings.embed_source(source, sinusoidal=self.sinusoidal_source)

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -56,6 +57,32 @@ def test_formats_beam_and_n_best(indigo: Run, tiny: Tiny, text: Path, tmp_path: 
     assert greedy.out == indigo("decode", tiny.run, "--input", text, "--set", "decode.beam_size=1").out
 
 
+def test_samples_are_keyed_by_the_seed(indigo: Run, tiny: Tiny, text: Path) -> None:
+    line = ["decode", tiny.run, "--input", text, "--sample", "--n-best", "3", "--format", "tsv"]
+    first = indigo(*line)
+    assert first.status == 0
+    rows = [row.split("\t")[:2] for row in first.out.splitlines()]
+    assert rows == [["0", "1"], ["0", "2"], ["0", "3"], ["1", "1"], *([i, r] for i in "23" for r in "123")]
+    assert indigo(*line, "--seed", str(tiny.recipe().seed)).out == first.out
+    assert indigo(*line, "--seed", "77").out != first.out
+    greedy = [row.split("\t")[3] for row in indigo(*line, "--set", "decode.top_k=1").out.splitlines()]
+    best = indigo("decode", tiny.run, "--input", text, "--beam", "1").out.splitlines()
+    assert greedy == [best[int(row[0])] for row in rows]
+
+
+def test_an_ensemble_of_one_run(indigo: Run, tiny: Tiny, text: Path) -> None:
+    alone = indigo("decode", tiny.run, "--input", text)
+    assert indigo("decode", tiny.run, "--ensemble", tiny.run, "--input", text).out == alone.out
+    other = indigo("decode", tiny.run, "--ensemble", tiny.run, "--format", "jsonl", "--input", text).out
+    assert '"ensemble": [{"run": "run", ' in other.splitlines()[0]
+
+
+def test_a_sweep_prints_a_table(indigo: Run, tiny: Tiny) -> None:
+    done = indigo("decode", tiny.run, "--sweep", "decode.beam_size=1,3", "--quiet")
+    assert done.status == 0, done.err
+    assert "beam_size" in done.out and "BLEU" in done.out.upper()
+
+
 def test_a_split_and_a_checkpoint(indigo: Run, tiny: Tiny) -> None:
     lines = tiny.recipe_path.parent / "test.src"
     assert indigo("decode", tiny.run, "--split", "test").out == indigo("decode", tiny.run, "--input", lines).out
@@ -80,7 +107,7 @@ def test_case_47_the_cut_line_is_named(indigo: Run, tiny: Tiny) -> None:
         (["--input", "nowhere.txt"], "no such file"),
         (["--checkpoint", "bset"], "there is no checkpoint 'bset'"),
         (["--n-best", "2"], "text has room for one hypothesis"),
-        (["--n-best", "9", "--format", "tsv"], "9 best of a beam of 4"),
+        (["--n-best", "1001", "--format", "tsv"], "1001 best cannot be given"),
         (["--n-best", "0", "--format", "tsv"], "--n-best"),
         (["--beam", "0"], "decode.beam_size"),
         (["--format", "json"], "jsonl"),
@@ -88,6 +115,12 @@ def test_case_47_the_cut_line_is_named(indigo: Run, tiny: Tiny) -> None:
         (["--set", "model.ff_dim=64"], "do not fit"),
         (["--device", "tpu"], "--device"),
         (["--chekpoint", "best"], "--checkpoint"),
+        (["--ensemble", "nowhere"], "not a run folder"),
+        (["--sample", "--beam", "3"], "samples have no beam"),
+        (["--png", "x.png"], "--png draws the scores of a sweep"),
+        (["--sweep", "decode.beam_size=1,2", "--input", "x"], "--sweep scores the best hypotheses of a split"),
+        (["--sweep", "decode.beam_size=1,2", "--n-best", "2"], "--sweep scores the best hypotheses of a split"),
+        (["--sweep", "decode.beam_size=1,2", "--format", "tsv"], "--sweep scores the best hypotheses of a split"),
     ],
 )
 def test_faults_have_three_lines(indigo: Run, tiny: Tiny, arguments: list[str], message: str) -> None:
@@ -122,31 +155,40 @@ def test_not_a_run(indigo: Run, tmp_path: Path) -> None:
     assert "not a run folder" in done.err and "indigo train" in done.err
 
 
+ASCII_ONLY = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+Start = Callable[..., subprocess.Popen[bytes]]
+
+
 @pytest.fixture
-def process(tiny: Tiny) -> Iterator[subprocess.Popen[bytes]]:
-    """`indigo decode` reading a pipe, under a locale that knows ASCII only; it is ended if a test is not."""
-    locale = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-    command = [sys.executable, "-m", "indigo_cli", "decode", str(tiny.run), "--beam", "1", "--threads", "1", "--quiet"]
-    pipe = subprocess.PIPE
-    started = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, env={**os.environ, **locale})
-    timer = threading.Timer(SECONDS, started.kill)
-    timer.start()
-    yield started
-    timer.cancel()
-    started.kill()
-    started.wait()
-    for stream in (started.stdin, started.stdout, started.stderr):
-        with suppress(BrokenPipeError):
-            if stream:
-                stream.close()
+def start(tiny: Tiny) -> Iterator[Start]:
+    """Starts `indigo decode` on a pipe, under a locale that knows ASCII only; what a test leaves running is ended."""
+    started: list[tuple[subprocess.Popen[bytes], threading.Timer]] = []
+
+    def begin(*options: str | Path) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "indigo_cli", "decode", str(tiny.run), "--beam", "1", "--threads", "1"]
+        command += ["--quiet", *map(str, options)]
+        pipe = subprocess.PIPE
+        process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, env={**os.environ, **ASCII_ONLY})
+        started.append((process, threading.Timer(SECONDS, process.kill)))
+        started[-1][1].start()
+        return process
+
+    yield begin
+    for process, timer in started:
+        timer.cancel()
+        process.kill()
+        process.wait()
+        for stream in (process.stdin, process.stdout, process.stderr):
+            with suppress(BrokenPipeError):
+                if stream:
+                    stream.close()
 
 
 @pytest.mark.slow
-def test_case_115_and_9_a_pipe_is_answered_line_by_line(
-    process: subprocess.Popen[bytes], indigo: Run, tiny: Tiny
-) -> None:
+def test_case_115_and_9_a_pipe_is_answered_line_by_line(start: Start, indigo: Run, tiny: Tiny) -> None:
     lines = ["bee", "", "lærk jay koi", "ant cat dog"]
     expected = [indigo("decode", tiny.run, "--beam", "1", stdin=f"{line}\n".encode()).out for line in lines]
+    process = start()
     assert process.stdin and process.stdout and process.stderr
     for line, answer in zip(lines[:3], expected, strict=False):
         process.stdin.write(f"{line}\n".encode())
@@ -160,10 +202,18 @@ def test_case_115_and_9_a_pipe_is_answered_line_by_line(
 
 
 @pytest.mark.slow
+def test_bad_bytes_in_a_pipe_end_it_after_the_lines_before(start: Start) -> None:
+    process = start()
+    out, err = process.communicate(b"bee\nant\nkoi \xff\nhen\n", SECONDS)
+    assert process.returncode == 2
+    assert len(out.splitlines()) == 2
+    assert b"error: byte 0xFF is not valid UTF-8\nat: -:3\nhint: " in err
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_a_signal_ends_the_wait_for_a_line(
-    process: subprocess.Popen[bytes], number: signal.Signals, status: int
-) -> None:
+def test_a_signal_ends_the_wait_for_a_line(start: Start, number: signal.Signals, status: int) -> None:
+    process = start()
     assert process.stdin and process.stdout and process.stderr
     process.stdin.write(b"bee\n")
     process.stdin.flush()
@@ -171,6 +221,39 @@ def test_a_signal_ends_the_wait_for_a_line(
     process.send_signal(number)
     assert process.wait(SECONDS) == status
     assert process.stderr.read().strip() in (b"", b"interrupted")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_leaves_no_file(start: Start, tmp_path: Path, number: signal.Signals, status: int) -> None:
+    """In the midst of the work, with blocks written: the file was not complete, so it is not there."""
+    output = tmp_path / "out.txt"
+    process = start("-o", output)
+    assert process.stdin
+    with suppress(BrokenPipeError):  # far more than can be answered before the signal
+        process.stdin.write(b"bee\n" * 10)
+        process.stdin.flush()
+        while not list(tmp_path.glob(".out.txt.*")):
+            assert process.poll() is None
+            time.sleep(0.05)
+        process.send_signal(number)
+    assert process.wait(SECONDS) == status
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_a_reader_that_leaves_a_pipe_ends_it_quietly(start: Start) -> None:
+    process = start()
+    assert process.stdin and process.stdout and process.stderr
+    process.stdin.write(b"bee\n")
+    process.stdin.flush()
+    assert process.stdout.readline()
+    process.stdout.close()
+    with suppress(BrokenPipeError):
+        process.stdin.write(b"bee\n")
+        process.stdin.flush()
+    assert process.wait(SECONDS) in (0, 141)
+    assert process.stderr.read() == b""
 
 
 @pytest.mark.slow

@@ -118,6 +118,75 @@ def test_a_file_without_rows(indigo: Any, tmp_path: Path) -> None:
     assert "sequences 0" in squeezed(done.out)
 
 
+def test_two_files_are_columns(indigo: Any, traces: Path, orders: Path) -> None:
+    done = indigo("show", traces, orders)
+    assert done.status == 0, done.err
+    lines = squeezed(done.out)
+    assert lines[0].startswith("hypotheses of rank 1 in ") and any(
+        line.startswith("orders of rank 1 in ") for line in lines
+    )
+    assert "out train.mine" in lines
+    assert "sequences 2 2" in lines
+    assert "strictly right to left 100.0 % 0.0 %" in lines
+    assert "Kendall tau to left to right -1.000 -0.333" in lines
+    assert "of all orders together -0.396 nats" in lines  # log(e^-1.5 + e^-2.5) over three tokens
+    assert not any("canvas" in line for line in lines)
+    ranked = squeezed(indigo("show", traces, orders, "--rank", "2").out)
+    assert "sequences 2 1" in ranked, "a target of one order has no second"
+
+
+def test_a_line_of_two_files(indigo: Any, traces: Path, orders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_orders(orders, {"order": "mine"}, [OrdersRow(1, ((1, 0),))], overwrite=True)
+    monkeypatch.setenv("COLUMNS", "200")
+    beside = squeezed(indigo("show", traces, orders, "--id", "1").out)
+    assert beside[0] == "out train.mine"
+    assert any(line.startswith("line 1, rank 1") and line.endswith("line 1, order 1 of 1") for line in beside)
+    monkeypatch.setenv("COLUMNS", "60")
+    above = squeezed(indigo("show", traces, orders, "--id", "1").out)
+    assert above.index("out") < above.index("1 dog 0/0 0.500 ▄ 1.000 █ [dog]") < above.index("train.mine")
+    assert above[-1] == "2 0 0/1 [0] 1"
+
+
+def test_scored_hypotheses_are_found_by_their_rank(indigo: Any, orders: Path) -> None:
+    rows = [OrdersRow(0, ((0, 1),), (-1.0,), rank=1), OrdersRow(0, ((1, 0),), (-2.0,), rank=2)]
+    write_orders(orders, {"order": "trace"}, rows, overwrite=True)
+    assert squeezed(indigo("show", orders, "--id", "0", "--rank", "2").out)[0] == "line 0, rank 2, log p -2.000"
+    assert "strictly left to right 100.0 %" in squeezed(indigo("show", orders).out)
+    assert indigo("show", orders, "--id", "0", "--rank", "3").status == 2
+
+
+def test_one_of_two_files_may_be_standard_input(indigo: Any, traces: Path) -> None:
+    lines = squeezed(indigo("show", "-", traces, stdin=traces.read_bytes()).out)
+    assert "- out" in lines and "sequences 2 2" in lines
+    twice = indigo("show", "-", "-", stdin=traces.read_bytes())
+    assert twice.status == 2
+    assert "one file only" in twice.err
+
+
+def test_pictures_and_pages_of_two_files(indigo: Any, traces: Path, orders: Path, tmp_path: Path) -> None:
+    page, picture = tmp_path / "a.html", tmp_path / "a.png"
+    done = indigo("show", traces, traces, "--id", "0", "--html", page, "--png", picture)
+    assert done.status == 0, done.err
+    assert page.read_text(encoding="utf-8").count("line 0, rank 1") == 2
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    again = indigo("show", traces, "--png", picture)
+    assert (again.status, again.out) == (2, "")
+    assert "exists" in again.err
+    before = picture.read_bytes()
+    assert indigo("show", traces, orders, "--png", picture, "--overwrite").status == 0
+    assert picture.read_bytes() not in (before, b"")
+
+
+def test_without_matplotlib_nothing_is_read(
+    indigo: Any, traces: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    done = indigo("show", tmp_path / "missing.jsonl", "--png", tmp_path / "a.png")
+    assert (done.status, done.out) == (2, "")
+    assert "matplotlib" in done.err
+    assert indigo("show", traces).status == 0
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

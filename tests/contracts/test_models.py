@@ -16,7 +16,8 @@ from indigo_cli.core.trace import Hypothesis
 from indigo_cli.core.vocab import EOD, FIRST_WORD, NUM_SPECIALS, PAD, UNK
 from indigo_cli.data.batch import Plan
 from indigo_cli.data.collate import collate_source
-from indigo_cli.decoding.beam import beam_search
+from indigo_cli.decoding.config import DecodeConfig
+from indigo_cli.decoding.search import Sentence, search_batch
 from indigo_cli.models import MODELS
 from tests.models.tiny import (
     A,
@@ -63,8 +64,9 @@ def nll(model: Any, source: Sequence[int], target: Sequence[int], order: Sequenc
 def search(
     model: Any, sources: Sequence[Sequence[int]], *, beam: int, limit: int, alpha: float = 1.0
 ) -> list[list[Hypothesis]]:
-    limits = [limit] * len(sources)
-    return beam_search(model, collate_source(sources), beam_size=beam, length_penalty=alpha, max_lengths=limits)
+    config = DecodeConfig(length_penalty=alpha, ban_unk=False)
+    sentences = [Sentence(line=i, min_length=0, max_length=limit) for i in range(len(sources))]
+    return search_batch(model, collate_source(sources), config, sentences, width=beam, seed=1)
 
 
 @every_system
@@ -174,6 +176,58 @@ class TestLosses:
             assert model(batch).objective == model(batch).objective
             model.train()
             assert model(batch).objective != model(batch).objective
+
+
+@every_system
+class TestLogProbs:
+    @pytest.mark.parametrize("count", [1, 3])
+    def test_their_sums_are_minus_the_losses(self, system: str, count: int) -> None:
+        model, orders = make_system(system), orders_for(system, TARGETS, count=count)
+        steps = model.log_probs(make_batch(SOURCES, TARGETS, orders))
+        assert steps.words.shape == (4, count, 5) and steps.slots.shape == (4, count, 4)
+        assert steps.words.dtype == steps.slots.dtype == torch.float32
+        assert not steps.words.requires_grad and not steps.slots.requires_grad
+        for i, k in product(range(4), range(count)):
+            with torch.no_grad():
+                parts = model(make_batch([SOURCES[i]], [TARGETS[i]], [[orders[i][k]]])).parts
+            assert_close(steps.words[i, k].sum(), -parts["word"][0])
+            assert_close(steps.slots[i, k].sum(), -parts["position"][0] if "position" in parts else torch.tensor(0.0))
+
+    def test_padding_costs_nothing_and_weights_do_not_matter(self, system: str) -> None:
+        model, orders = make_system(system), orders_for(system, TARGETS, count=2)
+        batch = make_batch(SOURCES, TARGETS, orders)
+        steps = model.log_probs(batch)
+        for i, target in enumerate(TARGETS):
+            assert (steps.words[i, :, : len(target) + 1] < 0).all()
+            assert not steps.words[i, :, len(target) + 1 :].any() and not steps.slots[i, :, len(target) :].any()
+            assert not torch.signbit(steps.slots[i, :, len(target) :]).any(), "0.0, not -0.0"
+        assert (steps.slots <= 0).all(), "also the first slot, which is certain"
+        weighted = replace(batch, plan=Plan(batch.plan.orders, torch.tensor([[0.0, 1.0]] * 4)))
+        assert torch.equal(model.log_probs(weighted).words, steps.words)
+
+    def test_a_row_alone_is_the_same_row_in_a_padded_batch(self, system: str) -> None:
+        model, orders = make_system(system), orders_for(system, TARGETS, count=2)
+        together = model.log_probs(make_batch(SOURCES, TARGETS, orders))
+        for i, target in enumerate(TARGETS):
+            for k, order in enumerate(orders[i]):
+                alone = model.log_probs(make_batch([SOURCES[i]], [target], [[order]]))
+                assert_close(together.words[i, k, : len(target) + 1], alone.words[0, 0])
+                assert_close(together.slots[i, k, : len(target)], alone.slots[0, 0])
+
+    @torch.inference_mode()
+    def test_each_step_is_what_decoding_says(self, system: str) -> None:
+        """All orders of a target with a repeated word at once, each played along its trace."""
+        model, target, source = make_system(system, seed=2), [B, A, B], [C, D]
+        orders = list(allowed_orders(system, 3))
+        steps = model.log_probs(make_batch([source], [target], [orders]))
+        for k, order in enumerate(orders):
+            words, slots = [target[index] for index in order], order_to_slots(order)
+            for step, (word, anchor) in enumerate(zip([*words, EOD], [*slots_to_anchors(slots), 0], strict=True)):
+                state = play(model, source, words[:step], slots[:step])
+                assert_close(steps.words[0, k, step], word_log_probs(model, state)[0, 0, word - FIRST_WORD])
+                if step < 3:
+                    slot = slot_log_probs(model, state, [word], length=step)[0, 0, 0, anchor]
+                    assert_close(steps.slots[0, k, step], slot)
 
 
 @every_system
@@ -324,13 +378,9 @@ class TestSearch:
         model = make_system(system, seed=8)
 
         def decode(rows: list[int]) -> list[list[Hypothesis]]:
-            return beam_search(
-                model,
-                collate_source([sources[i] for i in rows]),
-                beam_size=beam,
-                length_penalty=1.0,
-                max_lengths=[limits[i] for i in rows],
-            )
+            sentences = [Sentence(line=i, min_length=0, max_length=limits[i]) for i in rows]
+            batch = collate_source([sources[i] for i in rows])
+            return search_batch(model, batch, DecodeConfig(), sentences, width=beam, seed=1)
 
         together = decode([0, 1, 2, 3, 4])
         turned = decode([4, 3, 2, 1, 0])[::-1]

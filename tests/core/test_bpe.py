@@ -89,3 +89,12 @@ def test_files_of_another_kind_are_refused_with_their_line(codes: str, line: int
     with pytest.raises(DataError) as caught:
         BPE(codes, where="x.codes")
     assert caught.value.where == f"x.codes:{line}"
+
+
+@given(st.dictionaries(st.text("ab", min_size=2, max_size=9), st.integers(1, 9), min_size=9), st.integers(40, 80))
+def test_long_words_are_split_as_by_subword_nmt(word_counts: dict[str, int], merges: int) -> None:
+    """Long enough that merges overlap, make pairs that rank better than their own, and pass the memory of words."""
+    codes = learn(word_counts, merges)
+    reference = ReferenceBPE(io.StringIO(codes if num_merges(codes) else f"{codes}zz zz\n"))
+    for word in ("".join(word_counts), "".join(word_counts)[::-1] * 2, "aab" * 40):
+        assert list(BPE(codes).split(word)) == reference.segment_tokens([word])

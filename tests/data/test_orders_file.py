@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from indigo_cli.data.orders_file import OrdersRow, read_order_rows, read_orders, write_orders
+from indigo_cli.data.orders_file import OrdersRow, Parts, read_order_rows, read_orders, write_orders
 from indigo_cli.errors import DataError, UsageError
 
 HEADER = {"format": "indigo-orders", "version": 1, "order": "mine", "split": "train", "corpus": "abc"}
@@ -39,6 +39,29 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
         assert stream.readlines()[1] == '{"id":0,"orders":[[1,2,0],[0,1,2]],"log_probs":[-1.23457,-2.0]}\n'
     with pytest.raises(UsageError, match="exists"):
         write_orders(path, {}, rows)
+
+
+def test_scores_by_part_are_written_and_read_back(tmp_path: Path) -> None:
+    """Fields beside the contract's are there or not; `rank` stands beside the id that it makes unique."""
+    path = tmp_path / "scores.orders.jsonl"
+    rows = [
+        OrdersRow(3, ((1, 0),), (-1.23456789,), parts=Parts((-1.0,), (-0.0,), (-0.23456789,)), bound=-1.23456789),
+        OrdersRow(4, ((0, 1), (1, 0)), (-1.0, -2.0), parts=Parts((-1.0, -2.0), (0.0, 0.0), (None, None)), rank=1),
+        OrdersRow(4, ((),), rank=2),
+    ]
+    write_orders(path, HEADER, rows)
+    assert path.read_text("utf-8").splitlines()[1:] == [
+        '{"id":3,"orders":[[1,0]],"log_probs":[-1.23457],"word_log_probs":[-1.0],"slot_log_probs":[0.0],'
+        '"end_log_probs":[-0.234568],"bound":-1.23457}',
+        '{"id":4,"rank":1,"orders":[[0,1],[1,0]],"log_probs":[-1.0,-2.0],"word_log_probs":[-1.0,-2.0],'
+        '"slot_log_probs":[0.0,0.0],"end_log_probs":[null,null]}',
+        '{"id":4,"rank":2,"orders":[[]]}',
+    ]
+    found = list(read_order_rows(path)[1])
+    assert [(row.rank, row.bound) for row in found] == [(None, -1.23457), (1, None), (2, None)]
+    assert [row.parts for row in found] == [Parts((-1.0,), (0.0,), (-0.234568,)), rows[1].parts, None]
+    with pytest.raises(DataError, match="has a rank"):
+        read_orders(path, ids=[3, 4], lengths=[2, 2])
 
 
 def test_rows_of_a_user_may_stand_in_any_order_and_the_header_may_be_short(tmp_path: Path) -> None:
@@ -75,6 +98,11 @@ def test_rows_of_a_user_may_stand_in_any_order_and_the_header_may_be_short(tmp_p
         ({"id": 0, "orders": [[0, 1, 2]], "log_probs": []}, "one number for each"),
         ({"id": 0, "orders": [[0, 1, 2]], "log_probs": ["x"]}, "not a finite number"),
         ('{"id": 0, "orders": [[0, 1, 2]], "log_probs": [NaN]}', "not a finite number"),
+        ({"id": 0, "orders": [[0, 1, 2]], "word_log_probs": [1, 2]}, "word_log_probs must be a list with one number"),
+        ({"id": 0, "orders": [[0, 1, 2]], "slot_log_probs": [None]}, "slot_log_probs holds None"),
+        ({"id": 0, "orders": [[0, 1, 2]], "end_log_probs": ["x"]}, "end_log_probs holds 'x'"),
+        ({"id": 0, "orders": [[0, 1, 2]], "bound": True}, "bound holds True"),
+        ({"id": 0, "orders": [[0, 1, 2]], "rank": 0}, "rank must be a number from 1"),
         ({"id": 1, "orders": [[0]]}, "not a kept target of split 'train'"),
         ({"id": 5, "orders": [[0, 1]]}, "id 5 stands twice"),
     ],

@@ -74,11 +74,16 @@ def exact_match(run: Path) -> float:
 
 
 @pytest.mark.parametrize(
-    ("system", "order"), [("indigo", "r2l"), pytest.param("transformer", "l2r", marks=pytest.mark.slow)]
+    ("system", "order", "setting"),
+    [
+        ("indigo", "r2l", "model.predict=word_first"),
+        pytest.param("indigo", "r2l", "model.predict=position_first", marks=pytest.mark.slow),
+        pytest.param("transformer", "l2r", "model.dropout=0.0", marks=pytest.mark.slow),
+    ],
 )
-def test_short_sequences_in_seconds(tmp_path: Path, system: str, order: str) -> None:
+def test_short_sequences_in_seconds(tmp_path: Path, system: str, order: str, setting: str) -> None:
     recipe = write_task(tmp_path, symbols=8, lengths=(2, 4), pairs=3000)
-    options = (*SMALL, f"model.system={system}", f"order.name={order}", "train.batch_tokens=256")
+    options = (*SMALL, f"model.system={system}", f"order.name={order}", setting, "train.batch_tokens=256")
     run = learn(recipe, "run", *options, "train.max_steps=250")
     assert exact_match(run) >= 0.85
 

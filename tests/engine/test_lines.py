@@ -11,8 +11,10 @@ from typing import BinaryIO
 
 import pytest
 
+from indigo_cli.core.text import Codecs, SideCodec
+from indigo_cli.core.vocab import UNK, Vocabulary
 from indigo_cli.engine import lines as module
-from indigo_cli.engine.lines import line_blocks
+from indigo_cli.engine.lines import EncodedLine, encode_ids, encode_line, in_blocks, line_blocks
 from indigo_cli.errors import DataError, UsageError
 
 SECONDS = 30.0
@@ -20,15 +22,32 @@ SECONDS = 30.0
 
 
 @pytest.mark.parametrize("count", [0, 1, 4, 5, 6, 11])
-def test_a_file_comes_in_blocks_of_fixed_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
-    monkeypatch.setattr(module, "BLOCK_LINES", 5)
+def test_a_file_comes_in_blocks_of_fixed_size(tmp_path: Path, count: int) -> None:
     lines = [f"line {number}" for number in range(count)]
     path = tmp_path / "in.txt"
     path.write_text("".join(f"{line}\n" for line in lines), "utf-8")
-    blocks = list(line_blocks(path))
+    blocks = list(line_blocks(path, most=5))
     assert [line for block in blocks for line in block] == lines
     assert all(len(block) == 5 for block in blocks[:-1])
     assert all(blocks)
+
+
+def test_long_lines_end_a_block_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory holds a block, so a block is bounded in characters; where it ends depends on the lines alone."""
+    monkeypatch.setattr(module, "BLOCK_CHARACTERS", 10)
+    lines = ["a" * 4, "", "b" * 5, "c", "d" * 30, "e", "f" * 8, "g"]
+    assert list(in_blocks(lines)) == [lines[:4], lines[4:5], lines[5:8]]
+    assert list(in_blocks(lines, most=2)) == [lines[:2], lines[2:4], lines[4:5], lines[5:7], lines[7:]]
+
+
+def test_bad_bytes_in_a_file_come_after_the_good_lines(tmp_path: Path) -> None:
+    path = tmp_path / "in.txt"
+    path.write_bytes(b"one\ntwo\nthree\nbad \xff\nnever\n")
+    blocks = line_blocks(path, most=2)
+    assert [next(blocks), next(blocks)] == [["one", "two"], ["three"]]
+    with pytest.raises(DataError) as caught:
+        next(blocks)
+    assert caught.value.where == f"{path}:4"
 
 
 def test_files_are_read_as_everywhere(tmp_path: Path) -> None:
@@ -40,11 +59,10 @@ def test_files_are_read_as_everywhere(tmp_path: Path) -> None:
 
 
 def test_a_redirected_file_is_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "BLOCK_LINES", 2)
     (tmp_path / "in").write_bytes(b"a\nb\nc\n")
     with open(tmp_path / "in", encoding="utf-8") as stream:
         monkeypatch.setattr("sys.stdin", stream)
-        assert list(line_blocks("-")) == [["a", "b"], ["c"]]
+        assert list(line_blocks("-", most=2)) == [["a", "b"], ["c"]]
 
 
 class Pipe:
@@ -132,3 +150,47 @@ def test_closed_standard_input_is_the_users_fault(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("sys.stdin", None)
     with pytest.raises(UsageError, match="closed"):
         next(line_blocks("-"))
+
+
+def test_long_lines_end_a_block_of_a_pipe(pipe: Pipe, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "BLOCK_CHARACTERS", 10)
+    pipe.writer.write(b"aaaa\nbbbbbbbb\nc\n")
+    assert pipe.next() == ["aaaa", "bbbbbbbb"]
+    assert pipe.next() == ["c"]
+
+
+SIDE = SideCodec("none", "en", False, None, Vocabulary(("ant", "bee"), (2, 1)))
+CODECS = Codecs(SIDE, SIDE)
+ANT, BEE = CODECS.encode_source("ant bee")
+
+
+@pytest.mark.parametrize(
+    ("text", "ids", "cut", "unknown"),
+    [
+        ("", [], False, False),
+        (" \u3000\x0b ", [], False, False),
+        ("bee ant", [BEE, ANT], False, False),
+        ("bee zzz", [BEE, UNK], False, False),
+        ("zzz yyy", [UNK, UNK], False, True),
+        ("ant bee ant bee", [ANT, BEE, ANT], True, False),
+        ("zzz zzz zzz ant", [UNK] * 3, True, True),
+        ("ant" + " " * 1000, [ANT], False, False),
+        (" " * 1000 + "ant", [ANT], False, False),
+        ("ant" + " " * 1000 + "bee", [ANT], True, False),
+        ("ant" * 1000, [UNK], True, True),
+    ],
+)
+def test_what_is_read_of_a_line(text: str, ids: list[int], cut: bool, unknown: bool) -> None:
+    assert encode_line(CODECS, 7, text, max_length=3) == EncodedLine(7, ids, cut=cut, unknown=unknown)
+
+
+def test_a_line_that_tokenising_leaves_nothing_of_is_unknown() -> None:
+    side = SideCodec("moses", "en", False, None, Vocabulary(("ant",), (1,)))
+    assert encode_line(Codecs(side, side), 0, "\x00\x01", max_length=3) == EncodedLine(0, [], unknown=True)
+
+
+def test_ids_of_a_corpus_are_cut_like_text() -> None:
+    assert encode_ids(3, [ANT, BEE], max_length=2) == EncodedLine(3, [ANT, BEE])
+    assert encode_ids(3, [ANT, BEE, ANT], max_length=2) == EncodedLine(3, [ANT, BEE], cut=True)
+    assert encode_ids(3, [UNK], max_length=2) == EncodedLine(3, [UNK], unknown=True)
+    assert encode_ids(3, [], max_length=2) == EncodedLine(3, [])

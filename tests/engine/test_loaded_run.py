@@ -8,12 +8,16 @@ from pathlib import Path
 import pytest
 import torch
 
+from indigo_cli.core.text import Codecs
 from indigo_cli.core.vocab import Vocabulary
 from indigo_cli.data.corpus import Corpus
 from indigo_cli.engine.assign import OrderConfig
 from indigo_cli.engine.checkpoint import open_checkpoint
-from indigo_cli.engine.loaded_run import load_run
+from indigo_cli.engine.generator import Generator
+from indigo_cli.engine.loaded_run import load_ensemble, load_run
 from indigo_cli.engine.order_source import OrderedSplit
+from indigo_cli.engine.run_folder import vocabulary_digests
+from indigo_cli.engine.runtime import Runtime
 from indigo_cli.errors import CheckpointError, DataError, IndigoError, RecipeError, UsageError
 from tests.tiny import Tiny
 
@@ -109,3 +113,75 @@ def test_what_is_missing_is_named(run: Path, tmp_path: Path) -> None:
     with pytest.raises(DataError) as caught:
         load_run(run, device=CPU)
     assert caught.value.where.endswith("codecs.json")
+
+
+def test_an_ensemble_of_a_run_with_itself_is_the_run(tiny: Tiny, run: Path) -> None:
+    lines = ["ant bee", "koi", "jay koi fox", "hen hen dog"]
+    lists = []
+    for runs in ([tiny.run], [tiny.run, run], [tiny.run, run, tiny.run]):
+        loaded = load_ensemble(runs, device=CPU)
+        generator = Generator(loaded, device=CPU, runtime=Runtime(), n_best=3)
+        lists.append(generator.decode([generator.encode(i, line) for i, line in enumerate(lines)]))
+        assert len(loaded.others) == len(runs) - 1
+    for other in lists[1:]:
+        for found, expected in zip(other, lists[0], strict=True):
+            assert [output.text for output in found] == [output.text for output in expected]
+            for one, two in zip(found, expected, strict=True):
+                assert one.hypothesis.trace.order() == two.hypothesis.trace.order()
+                assert one.hypothesis.score == pytest.approx(two.hypothesis.score, abs=1e-4)
+
+
+def test_an_ensemble_is_named_in_the_header_and_takes_its_settings_from_the_first(tiny: Tiny, run: Path) -> None:
+    path = run / "recipe.toml"
+    path.write_text(path.read_text("utf-8").replace("beam_size = 4", "beam_size = 2"), "utf-8")
+    loaded = load_ensemble([tiny.run, run], checkpoint="last", device=CPU)
+    assert loaded.header() == {
+        **load_run(tiny.run, checkpoint="last", device=CPU).header(),
+        "ensemble": [{"run": "run", "checkpoint": "step-00000120"}],
+    }
+    assert loaded.recipe.decode.beam_size == 4
+    assert load_ensemble([tiny.run], device=CPU).header() == load_run(tiny.run, device=CPU).header()
+
+
+@pytest.fixture(scope="module")
+def transformer(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of another kind on the same corpus."""
+    run = tmp_path_factory.mktemp("transformer") / "run"
+    tiny.train(run, "model.system=transformer", "order.name=l2r", "train.max_steps=3")
+    return run
+
+
+def test_an_ensemble_is_of_one_kind(tiny: Tiny, transformer: Path) -> None:
+    with pytest.raises(UsageError, match="one kind of model") as caught:
+        load_ensemble([tiny.run, transformer], device=CPU)
+    assert caught.value.where == str(transformer)
+    assert "indigo" in caught.value.fix
+
+
+def other_codecs(run: Path, codecs: Codecs) -> None:
+    """Make a run one of other codecs, consistent in itself."""
+    codecs.save(run / "assets")
+    facts = open_checkpoint(run).folder / "checkpoint.json"
+    content = json.loads(facts.read_text("utf-8"))
+    content["vocabularies"] = vocabulary_digests(codecs)
+    facts.write_text(json.dumps(content), "utf-8")
+
+
+def test_case_43_an_ensemble_of_other_vocabularies(tiny: Tiny, run: Path) -> None:
+    codecs = Corpus.open(tiny.corpus).codecs
+    side = replace(codecs.target, vocabulary=swapped(codecs.target.vocabulary))
+    other_codecs(run, replace(codecs, source=side, target=side))
+    load_run(run, device=CPU)
+    with pytest.raises(CheckpointError) as caught:
+        load_ensemble([tiny.run, run], device=CPU)
+    assert "the vocabulary (source, target) does not belong to the ensemble" in str(caught.value)
+    assert (caught.value.where, str(tiny.run) in str(caught.value)) == (str(run), True)
+    assert "one corpus" in caught.value.fix
+
+
+def test_an_ensemble_reads_text_in_one_way(tiny: Tiny, run: Path) -> None:
+    codecs = Corpus.open(tiny.corpus).codecs
+    other_codecs(run, replace(codecs, source=replace(codecs.source, lowercase=True)))
+    with pytest.raises(UsageError, match="not tokenised as in") as caught:
+        load_ensemble([tiny.run, run], device=CPU)
+    assert caught.value.where == str(run)

@@ -57,6 +57,17 @@ class TestOtherRunsInTheWay:
         assert summary.step == 2
         assert load_recipe(tmp_path / "run" / "recipe.toml").decode.beam_size == 1
 
+    def test_a_run_of_an_earlier_version_knows_fewer_keys(self, tiny: Tiny, tmp_path: Path) -> None:
+        tiny.train(tmp_path / "run", "train.max_steps=1")
+        path = tmp_path / "run" / RECIPE_FILE
+        text = path.read_text("utf-8")
+        path.write_text(text.replace('predict = "word_first"\n', ""), "utf-8")
+        assert len(path.read_text("utf-8")) < len(text)
+        with pytest.raises(UsageError, match=r"model\.predict: word_first -> position_first"):
+            tiny.train(tmp_path / "run", "train.max_steps=2", "model.predict=position_first", resume=True)
+        assert tiny.train(tmp_path / "run", "train.max_steps=2", resume=True).step == 2
+        assert path.read_text("utf-8") == text.replace("max_steps = 1\n", "max_steps = 2\n")
+
     @pytest.mark.parametrize("resume", [False, True])
     def test_a_folder_of_something_else(self, tiny: Tiny, tmp_path: Path, resume: bool) -> None:
         (tmp_path / "thesis.txt").write_text("mine", "utf-8")

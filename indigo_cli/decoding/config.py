@@ -1,0 +1,85 @@
+"""The recipe's [decode] section, the limits it sets to a sentence, and the score it ranks hypotheses by."""
+
+import math
+from dataclasses import dataclass
+from typing import Annotated, Literal, TypeVar
+
+from annotated_types import Gt, Le
+from torch import Tensor
+
+from indigo_cli.core.settings import Count, NonNegativeFloat, NonNegativeInt, PositiveFloat
+
+Mass = Annotated[float, Gt(0), Le(1)]
+"""A probability that is not nothing."""
+Number = TypeVar("Number", float, Tensor)
+
+
+@dataclass(frozen=True)
+class DecodeConfig:
+    """The recipe's [decode] section.
+
+    Args:
+        search: `beam` = the best words first, then the slots of these only; `joint` = words and slots ranked together;
+            `sample` = independent draws.
+        beam_size: Hypotheses kept at each step; 1 = greedy.
+        length_penalty: alpha of `length_formula`.
+        length_formula: What a log-probability is divided by, n insertions and `<eod>` counted: `power` = (n + 1)^alpha;
+            `gnmt` = ((5 + n + 1) / 6)^alpha.
+        eod_penalty: Subtracted from log p(`<eod>`) where hypotheses are ranked, never in files; above 0 = longer.
+        merge_strings: Hypotheses that spell the same string add their probabilities.
+        min_length: Fewest insertions before `<eod>` may come.
+        min_length_ratio: The same as a multiple of the source length; the larger of both counts, up to the most.
+        max_length_ratio: Most insertions, as a multiple of the source length.
+        max_length: Most insertions; the smaller of both counts. A hypothesis that has as many is cut, unfinished.
+        block_ngrams: No run of so many words stands twice in a hypothesis, in surface order; 0 = off.
+        ban_unk: Never write `<unk>`; a restriction to the bag takes its place.
+        restrict_to_bag: Word ordering: write the words of the source, each as often as it stands there, then `<eod>`.
+        temperature: Of samples: logits are divided by it.
+        top_k: Samples come from so many of the most probable words (and slots) only; 0 = all.
+        top_p: Samples come from the fewest of the most probable words (and slots) that hold this much probability.
+        canvas_order: How given words are ordered.
+        batch_tokens: Source tokens times beam of a batch, padding counted.
+    """
+
+    search: Literal["beam", "joint", "sample"] = "beam"
+    beam_size: Count = 5
+    length_penalty: NonNegativeFloat = 1.0
+    length_formula: Literal["power", "gnmt"] = "power"
+    eod_penalty: float = 0.0
+    merge_strings: bool = True
+    min_length: NonNegativeInt = 0
+    min_length_ratio: NonNegativeFloat = 0.0
+    max_length_ratio: PositiveFloat = 3.0
+    max_length: Count = 250
+    block_ngrams: NonNegativeInt = 0
+    ban_unk: bool = True
+    restrict_to_bag: bool = False
+    temperature: PositiveFloat = 1.0
+    top_k: NonNegativeInt = 0
+    top_p: Mass = 1.0
+    canvas_order: Literal["l2r", "best"] = "l2r"
+    batch_tokens: Count = 4096
+
+
+def length_limits(source_length: int, config: DecodeConfig) -> tuple[int, int]:
+    """Return the fewest and the most insertions for a source of so many tokens."""
+    most = min(config.max_length, math.ceil(config.max_length_ratio * source_length))
+    fewest = max(config.min_length, math.ceil(config.min_length_ratio * source_length))
+    return min(fewest, most), most
+
+
+def length_divisor(insertions: int, config: DecodeConfig) -> float:
+    """Return what the log-probability of a hypothesis of so many insertions is divided by.
+
+    Source: `gnmt` is lp(Y) of Wu et al. 2016, Eq. 14, with |Y| counting the end symbol.
+    """
+    length = insertions + 1
+    base = length if config.length_formula == "power" else (5 + length) / 6
+    return float(base**config.length_penalty)
+
+
+def ranking_score(log_prob: Number, insertions: int, finished: bool, config: DecodeConfig) -> Number:
+    """Return what ranks a hypothesis: its log-probability, less the penalty if `<eod>` is in it, by its length."""
+    if finished and config.eod_penalty:
+        log_prob = log_prob - config.eod_penalty
+    return log_prob / length_divisor(insertions, config)

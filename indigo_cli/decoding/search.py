@@ -1,0 +1,174 @@
+"""The one loop of every serial search. It knows the protocol, never a model; what a step chooses is a part of its own.
+
+Shape letters: S sentences, B hypotheses a sentence.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from indigo_cli.core.order import anchors_to_slots
+from indigo_cli.core.trace import GenerationTrace, Hypothesis, Insertion
+from indigo_cli.core.vocab import EOD, UNK
+from indigo_cli.data.batch import Source
+from indigo_cli.decoding.beam import Beam
+from indigo_cli.decoding.canvas import Canvas
+from indigo_cli.decoding.config import DecodeConfig, ranking_score
+from indigo_cli.decoding.places import CARRIED, Chooser, Places, Sentence, Step
+from indigo_cli.decoding.rules import make_rules
+from indigo_cli.decoding.sampling import Sampler
+from indigo_cli.models.protocol import SerialDecoder
+
+__all__ = ["Sentence", "search_batch"]
+
+EMPTY_SHARE = 0.25
+"""Finished sentences are dropped from the batch when they are at least this share of it."""
+
+
+@torch.inference_mode()
+def search_batch(
+    decoder: SerialDecoder,
+    source: Source,
+    config: DecodeConfig,
+    sentences: Sequence[Sentence],
+    *,
+    width: int,
+    seed: int,
+    distinct: bool = False,
+) -> list[list[Hypothesis]]:
+    """Return the hypotheses of each sentence: never none, and the same whatever its neighbours in the batch are.
+
+    From a beam they come best first, those that ended before those that were cut: those that reached their most
+    insertions (a hypothesis as long as that is never asked for its `<eod>`), or whose every way on is banned. Samples
+    come in the order of their draws.
+
+    Args:
+        decoder: A serial system in evaluation mode.
+        source: S sources.
+        config: How to search and to rank. `width` is in place of `beam_size`; the lengths are those of `sentences`.
+        sentences: One a source.
+        width: Most hypotheses kept, or number of samples.
+        seed: Of the samples.
+        distinct: A beam holds no string twice (see `Beam`): for n-best lists.
+    """
+    if decoder.greedy_only and (width > 1 or config.search == "sample"):
+        raise ValueError("this system shows the words of one slot only: the search must be a beam of 1")
+    device = source.values.device
+    rules = make_rules(config, sentences, device)
+    chooser: Chooser
+    if config.search == "sample":
+        chooser = Sampler(decoder, config, rules, sentences, width=width, seed=seed)
+    else:
+        chooser = Beam(decoder, config, rules, width=width, joint=config.search == "joint", distinct=distinct)
+    distinct = distinct and config.search != "sample"
+    search = _Search(decoder, source, config, sentences, chooser, with_canvas=rules.need_canvas or distinct)
+    results = search.run()
+    if config.search == "sample":  # one that may not take a step was never made several
+        return [found if len(found) == width else found * width for found in results]
+    for found in results:
+        found.sort(key=lambda hypothesis: (hypothesis.finished, hypothesis.score), reverse=True)
+    return results
+
+
+class _Search:
+    """State of one search."""
+
+    def __init__(
+        self,
+        decoder: SerialDecoder,
+        source: Source,
+        config: DecodeConfig,
+        sentences: Sequence[Sentence],
+        chooser: Chooser,
+        *,
+        with_canvas: bool,
+    ) -> None:
+        device = source.values.device
+        self.decoder, self.config, self.chooser = decoder, config, chooser
+        self.state = decoder.start(source)
+        self.limits = torch.tensor([sentence.max_length for sentence in sentences], device=device)
+        canvas, append_only = None, False
+        if with_canvas:
+            canvas = Canvas.start(len(sentences), device)
+            first = torch.zeros(len(sentences), 1, dtype=torch.int64, device=device)
+            append_only = decoder.slots(self.state, first, first + UNK) is None
+        self.places = Places.start(len(sentences), device, canvas=canvas, append_only=append_only)
+        self.steps: list[Step] = []
+        self.results: list[list[Hypothesis]] = [[] for _ in sentences]
+
+    def run(self) -> list[list[Hypothesis]]:
+        """Search until no sentence has a live hypothesis."""
+        places = self.places
+        while True:
+            self._stop_at_limit()
+            alive = places.live.any(dim=1)
+            num_alive = int(alive.sum())
+            if num_alive == 0:
+                break
+            if num_alive <= (1.0 - EMPTY_SHARE) * len(alive):
+                self._drop_done(alive)
+            step = self.chooser.choose(self.state, places)
+            self.steps.append(step)
+            if bool(places.live.any()):
+                word = step.word.clamp(min=EOD)  # ended places compute something harmless
+                self.state = self.decoder.advance(self.state, step.parent, word, step.anchor)
+                places.canvas = places.canvas and places.canvas.advance(step.parent, step.word, step.anchor)
+            places.length += 1
+        self._collect(torch.arange(len(places.rows), device=places.rows.device))
+        return self.results
+
+    def _stop_at_limit(self) -> None:
+        """End the hypotheses that may not grow any more, without `<eod>`."""
+        places = self.places
+        over = places.live & (self.limits[places.rows] <= places.length)[:, None]
+        score = ranking_score(places.total, places.length, False, self.config)
+        places.rank = torch.where(over, score, places.rank)
+        places.cut = places.cut | over
+        places.live = places.live & ~over
+
+    def _drop_done(self, alive: Tensor) -> None:
+        """Collect the sentences that are done and take them out of the batch."""
+        self._collect((~alive).nonzero()[:, 0])
+        keep = alive.nonzero()[:, 0]
+        self.state = self.decoder.keep(self.state, keep)
+        self.places.keep(keep)
+        self.steps = [Step(*(part[keep] for part in step)) for step in self.steps]
+
+    def _collect(self, index: Tensor) -> None:
+        """Read the hypotheses of some sentences off the steps."""
+        steps = [Step(*(part[index].cpu().numpy() for part in step)) for step in self.steps]
+        places = self.places
+        rows, rank, cut = (part[index].cpu().numpy() for part in (places.rows, places.rank, places.cut))
+        for i, row in enumerate(rows):
+            self.results[row] = [
+                Hypothesis(_trace_back(steps, i, b), score=float(rank[i, b]), finished=not cut[i, b])
+                for b in range(rank.shape[1])
+                if rank[i, b] > -np.inf
+            ]
+
+
+def _trace_back(steps: Sequence[Step], sentence: int, place: int) -> GenerationTrace:
+    """Follow the parents of one hypothesis back to the empty canvas."""
+    end_log_prob = None
+    insertions: list[tuple[int, int, float, float]] = []
+    for step in reversed(steps):
+        word = int(step.word[sentence, place])
+        if word != CARRIED:
+            log_prob = float(step.word_log_prob[sentence, place])
+            slot_log_prob = float(step.slot_log_prob[sentence, place])
+            if word == EOD:
+                end_log_prob = log_prob + slot_log_prob
+            else:
+                insertions.append((word, int(step.anchor[sentence, place]), log_prob, slot_log_prob))
+        place = int(step.parent[sentence, place])
+    insertions.reverse()
+    slots = anchors_to_slots([anchor for _, anchor, _, _ in insertions])
+    return GenerationTrace(
+        tuple(
+            Insertion(token=word, slot=slot, round=round_, word_log_prob=log_prob, slot_log_prob=slot_log_prob)
+            for round_, ((word, _, log_prob, slot_log_prob), slot) in enumerate(zip(insertions, slots, strict=True))
+        ),
+        end_log_prob=end_log_prob,
+    )

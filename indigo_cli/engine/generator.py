@@ -1,0 +1,155 @@
+"""A loaded run that turns encoded lines into n-best lists: the same lists whatever else stands in the block."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+import torch
+
+from indigo_cli.core.trace import Hypothesis
+from indigo_cli.data.collate import collate_source
+from indigo_cli.decoding.config import length_limits
+from indigo_cli.decoding.search import Sentence, search_batch
+from indigo_cli.engine.lines import BLOCK_LINES, EncodedLine, encode_line, in_blocks
+from indigo_cli.engine.loaded_run import LoadedRun
+from indigo_cli.engine.nbest import (
+    LARGEST,
+    NOTHING,
+    Output,
+    join_searches,
+    num_finished,
+    rank_strings,
+    wider_beams,
+)
+from indigo_cli.engine.runtime import Runtime
+from indigo_cli.errors import UsageError
+
+
+def block_size(n_best: int) -> int:
+    """Return the most lines of a block: their lists are in memory together."""
+    return max(1, BLOCK_LINES // n_best)
+
+
+class Generator:
+    """Decodes lines with one run (or several as an ensemble).
+
+    Args:
+        run: Its recipe's [decode] section says how to search.
+        device: Where its weights are.
+        runtime: Precision.
+        n_best: Length of the lists, at most `LARGEST`; with `search = "sample"` the number of draws.
+        seed: Of the draws; None takes the recipe's.
+
+    Raises:
+        UsageError: no list has this length, or the system cannot be searched like this.
+    """
+
+    def __init__(
+        self, run: LoadedRun, *, device: torch.device, runtime: Runtime, n_best: int = 1, seed: int | None = None
+    ) -> None:
+        self.run, self.device, self.runtime, self.n_best = run, device, runtime, n_best
+        self.config = run.recipe.decode
+        self.max_source = run.recipe.preprocess.max_length
+        self.seed = run.recipe.seed if seed is None else seed
+        self.samples = self.config.search == "sample"
+        self.width = n_best if self.samples else self.config.beam_size
+        self.wider = [] if self.samples else wider_beams(self.width, n_best)
+        self._check()
+
+    def _check(self) -> None:
+        if not 1 <= self.n_best <= LARGEST:
+            raise UsageError(f"{self.n_best} best cannot be given", where="--n-best", fix=f"from 1 to {LARGEST}")
+        greedy = self.config.search == "beam" and self.width == self.n_best == 1
+        if self.run.system.greedy_only and not greedy:
+            raise UsageError(
+                "a model that predicts the position first can only be decoded greedily: a hypothesis shows the words "
+                "of one slot only",
+                where=str(self.run.folder.path),
+                fix="--beam 1, without samples or n-best lists",
+            )
+
+    def encode(self, number: int, text: str) -> EncodedLine:
+        """Return what the encoder reads of a raw line (0-based number in the whole input)."""
+        return encode_line(self.run.codecs, number, text, max_length=self.max_source)
+
+    def encode_blocks(self, blocks: Iterable[Sequence[str]]) -> Iterator[list[EncodedLine]]:
+        """Encode raw lines, block by block (see `in_blocks`), and number them."""
+        number = 0
+        for texts in blocks:
+            yield [self.encode(number + i, text) for i, text in enumerate(texts)]
+            number += len(texts)
+
+    def decode_lines(self, lines: Iterable[str]) -> Iterator[tuple[int, list[Output]]]:
+        """Yield number and list of raw lines, decoded in the blocks that a file of them has: the very same lists."""
+        for block in self.encode_blocks(in_blocks(lines, most=block_size(self.n_best))):
+            for line, outputs in zip(block, self.decode(block), strict=True):
+                yield line.number, outputs
+
+    def decode(self, block: Sequence[EncodedLine]) -> list[list[Output]]:
+        """Return the list of each line, best first (draws: in the order they were made); never an empty one.
+
+        A list holds no string twice. It is shorter than `n_best` where the widest search finds no more; hypotheses that
+        ran out of steps come last. A line without tokens gives one output without text.
+        """
+        lists: list[list[Output]] = [[NOTHING] for _ in block]
+        for batch in self._batches(block, self.width):
+            for i, found in zip(batch, self._lists([block[i] for i in batch]), strict=True):
+                lists[i] = found
+        return lists
+
+    def searches(self, block: Sequence[EncodedLine]) -> Iterator[list[tuple[int, list[Output]]]]:
+        """Yield (place in the block, all that one search finds for that line), before strings are ranked.
+
+        Lines come in batches of similar length, so that memory is that of a batch. No search is repeated for a list.
+        """
+        yield [(i, [NOTHING]) for i, line in enumerate(block) if not len(line.ids)]
+        for batch in self._batches(block, self.width):
+            yield list(zip(batch, self._search([block[i] for i in batch], self.width), strict=True))
+
+    def _batches(self, lines: Sequence[EncodedLine], width: int) -> Iterator[list[int]]:
+        """Yield places of lines of similar length within the budget; those without tokens are left out."""
+        lengths = np.array([len(line.ids) for line in lines], dtype=np.int64)
+        batch: list[int] = []
+        for i in np.argsort(lengths, kind="stable").tolist():
+            if not lengths[i]:
+                continue
+            if batch and (len(batch) + 1) * lengths[i] * width > self.config.batch_tokens:
+                yield batch
+                batch = []
+            batch.append(i)
+        if batch:
+            yield batch
+
+    def _lists(self, lines: Sequence[EncodedLine]) -> list[list[Output]]:
+        """Decode one batch. Each line is searched again, wider, until its own list is full: no other line matters."""
+        found = self._search(lines, self.width)
+        if self.samples:
+            return found
+        lists = [rank_strings(outputs, self.config) for outputs in found]
+        exhausted: set[int] = set()
+        for width in self.wider:
+            short = [i for i, ranked in enumerate(lists) if num_finished(ranked) < self.n_best and i not in exhausted]
+            for batch in self._batches([lines[i] for i in short], width):
+                places = [short[j] for j in batch]
+                for i, more in zip(places, self._search([lines[i] for i in places], width, distinct=True), strict=True):
+                    found[i] = join_searches(found[i], more)
+                    lists[i] = rank_strings(found[i], self.config)
+                    if len(more) < width:  # not even this beam could be filled
+                        exhausted.add(i)
+        return [ranked[: self.n_best] for ranked in lists]
+
+    def _search(self, lines: Sequence[EncodedLine], width: int, *, distinct: bool = False) -> list[list[Output]]:
+        source = collate_source([line.ids for line in lines]).to(self.device)
+        sentences = [self._sentence(line) for line in lines]
+        with self.runtime.autocast(self.device):
+            found = search_batch(
+                self.run.system, source, self.config, sentences, width=width, seed=self.seed, distinct=distinct
+            )
+        return [[self._output(hypothesis) for hypothesis in hypotheses] for hypotheses in found]
+
+    def _sentence(self, line: EncodedLine) -> Sentence:
+        fewest, most = length_limits(len(line.ids), self.config)
+        restricted = self.config.restrict_to_bag and self.run.codecs.source_is_bag
+        return Sentence(line.number, fewest, most, tuple(line.ids) if restricted else None)
+
+    def _output(self, hypothesis: Hypothesis) -> Output:
+        return Output(hypothesis, self.run.codecs.target.text_of_ids(hypothesis.trace.tokens()))

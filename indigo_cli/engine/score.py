@@ -1,0 +1,265 @@
+"""A run and given targets -> what each of them costs in given orders, as an orders file; in input order.
+
+Numbers are sums of `System.log_probs`: clean, in nats. A run's own orders are scored as in its validation, so the
+figures of the summary continue those of its log.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from indigo_cli.core import console
+from indigo_cli.core.order import Order
+from indigo_cli.data.batching import PAIRS_PER_TOKEN, token_batches
+from indigo_cli.data.collate import collate
+from indigo_cli.data.files import read_lines, refuse_existing
+from indigo_cli.data.orders_file import OrdersRow, Parts, write_orders
+from indigo_cli.engine.loaded_run import LoadedRun, load_run
+from indigo_cli.engine.runtime import Runtime
+from indigo_cli.engine.score_summary import ScoreSummary
+from indigo_cli.engine.target_orders import FileOrders, Orders, OwnOrders, trained_orders
+from indigo_cli.engine.targets import (
+    Item,
+    SplitSources,
+    TextSources,
+    check_options,
+    check_targets,
+    in_blocks,
+    open_targets,
+    split_items,
+    text_items,
+    trace_items,
+)
+from indigo_cli.errors import RunError, UsageError
+from indigo_cli.models import MODELS
+
+
+class _Share(NamedTuple):
+    """Some orders of one target: what goes into a batch together."""
+
+    place: int
+    first: int
+    orders: tuple[Order, ...]
+
+
+class Scorer:
+    """Scores targets with one loaded run.
+
+    Args:
+        run: Its recipe's `train.batch_tokens` bounds a batch.
+        device: Where its weights are.
+        runtime: Precision.
+
+    Raises:
+        UsageError: several runs at once.
+    """
+
+    def __init__(self, run: LoadedRun, *, device: torch.device, runtime: Runtime) -> None:
+        if run.others:
+            raise UsageError("an ensemble decodes, but does not score", where=str(run.folder.path), fix="load one run")
+        self.run, self.device, self.runtime = run, device, runtime
+        self.batch_tokens: int = run.recipe.train.batch_tokens
+
+    def blocks(self, items: Iterable[Item], orders: Orders) -> Iterator[list[tuple[Item, OrdersRow]]]:
+        """Yield every item with its row, block by block: memory does not grow with their number.
+
+        Raises:
+            UsageError: an order that the system cannot score.
+            DataError: orders and items do not belong together.
+        """
+        for block in in_blocks(items):
+            yield list(zip(block, self._rows(block, orders(block)), strict=True))
+        orders.finish()
+
+    def _rows(self, block: Sequence[Item], orders: Sequence[tuple[Order, ...]]) -> list[OrdersRow]:
+        """Return the row of each item, best order first. Batches are of similar length and never cross a block."""
+        self._check(block, orders)
+        sums = [np.empty((3, len(own))) for own in orders]  # words, slots, ends
+        for batch in self._batches(block, orders):
+            for share, found in zip(batch, self._sums([block[s.place] for s in batch], batch), strict=True):
+                sums[share.place][:, share.first : share.first + len(share.orders)] = found
+        return [_row(item, own, parts) for item, own, parts in zip(block, orders, sums, strict=True)]
+
+    def _check(self, block: Sequence[Item], orders: Sequence[tuple[Order, ...]]) -> None:
+        system = self.run.recipe.system
+        if MODELS[system].orders is None:
+            return
+        for item, own in zip(block, orders, strict=True):
+            if any(order != tuple(range(len(item.target))) for order in own):
+                raise UsageError(
+                    f"system {system!r} scores l2r only, but target {item.line} (from 0) is in another order",
+                    where=str(self.run.folder.path),
+                    fix="leave --orders out; of a traces file, score its text",
+                )
+
+    def _batches(self, block: Sequence[Item], orders: Sequence[tuple[Order, ...]]) -> Iterator[list[_Share]]:
+        """Yield batches whose targets have equally many orders; the orders of one target may be more than a batch."""
+        alike: dict[int, list[_Share]] = {}
+        for place, own in enumerate(orders):
+            length = len(block[place].target) + 1
+            most = max(1, self.batch_tokens * PAIRS_PER_TOKEN // (length * max(PAIRS_PER_TOKEN, length)))
+            for first in range(0, len(own), most):
+                share = _Share(place, first, own[first : first + most])
+                alike.setdefault(len(share.orders), []).append(share)
+        for count, shares in alike.items():
+            items = [block[share.place] for share in shares]
+            for batch in token_batches(
+                np.array([len(item.target) for item in items], dtype=np.int64),
+                np.array([len(item.source.ids) for item in items], dtype=np.int64),
+                batch_tokens=max(1, self.batch_tokens // count),
+                rng=np.random.default_rng(0),
+            ):
+                yield [shares[i] for i in batch]
+
+    def _sums(self, items: Sequence[Item], shares: Sequence[_Share]) -> Iterator[NDArray[np.float64]]:
+        """Yield (3, K) sums over the steps of each share: words, slots, `<eod>`."""
+        batch = collate(
+            [f"target {item.line}" for item in items],
+            [item.source.ids for item in items],
+            [item.target for item in items],
+            [share.orders for share in shares],
+        )
+        with torch.inference_mode(), self.runtime.autocast(self.device):
+            steps = self.run.system.log_probs(batch.to(self.device))
+        words, slots = steps.words.double().cpu().numpy(), steps.slots.double().cpu().numpy()
+        for i, item in enumerate(items):
+            made = slice(item.given, len(item.target))
+            end = words[i, :, len(item.target)] * item.ended
+            yield np.stack((words[i, :, made].sum(axis=1), slots[i, :, made].sum(axis=1), end))
+
+
+def _row(item: Item, orders: Sequence[Order], sums: NDArray[np.float64]) -> OrdersRow:
+    log_probs = sums.sum(axis=0)
+    if not np.isfinite(log_probs).all():
+        what = f"the model gives target {item.line} (from 0) no finite log-probability"
+        raise RunError(what, fix="take another checkpoint, or --precision fp32")
+    best_first = np.argsort(-log_probs, kind="stable").tolist()
+    words, slots, ends = sums[:, best_first].tolist()
+    return OrdersRow(
+        item.line,
+        tuple(orders[k] for k in best_first),
+        log_probs=tuple(log_probs[best_first].tolist()),
+        parts=Parts(tuple(words), tuple(slots), tuple(ends) if item.ended else (None,) * len(orders)),
+        bound=float(np.logaddexp.reduce(log_probs)),
+        rank=item.rank,
+    )
+
+
+def score(
+    run: Path,
+    *,
+    split: str = "",
+    source: str = "",
+    target: str = "",
+    corpus_folder: Path | None = None,
+    orders: Path | None = None,
+    draws: int = 1,
+    output: str = "-",
+    checkpoint: str = "",
+    overrides: Sequence[str] = (),
+    seed: int | None = None,
+    runtime: Runtime | None = None,
+    overwrite: bool = False,
+) -> ScoreSummary:
+    """Score targets and write an orders file.
+
+    Args:
+        run: Run folder.
+        split: A split of the run's corpus; `valid` if nothing else is named. With traces: what they were decoded from.
+        source: Text file of the sources, `-` is standard input; none for a task that makes them from targets.
+        target: Text file of the targets, or a traces file, told by its header line.
+        corpus_folder: Instead of the one that the run recorded.
+        orders: Orders file; default: the order that the run was trained on.
+        draws: How many orders of a target, where they are drawn (`rnd`).
+        output: File, or `-`.
+        checkpoint, overrides: See `load_run`.
+        seed: Of the draws; None takes the recipe's.
+        runtime: Device, precision, threads.
+        overwrite: Replace an output that stands.
+
+    Raises:
+        UsageError: options, run or orders that cannot be used together.
+        DataError: a damaged or foreign file.
+    """
+    refuse_existing(output, overwrite)
+    runtime = runtime or Runtime()
+    device = runtime.start()
+    loaded = load_run(run, checkpoint=checkpoint, overrides=overrides, device=device)
+    seed = loaded.recipe.seed if seed is None else seed
+    job = _Job(loaded, split=split, source=source, target=target, corpus_folder=corpus_folder)
+    chosen = job.orders(orders, seed=seed, draws=draws)
+    scorer, summary = Scorer(loaded, device=device, runtime=runtime), ScoreSummary()
+
+    def rows(bar: console.Progress) -> Iterator[OrdersRow]:
+        for block in scorer.blocks(job.items, chosen):
+            for item, row in block:
+                summary.add(item, row, max_length=loaded.recipe.preprocess.max_length)
+                yield row
+            bar.advance(len(block))
+
+    header = {"order": chosen.name, **job.header, **loaded.header()}
+    with console.progress("score", total=job.total, unit="targets") as bar:
+        write_orders(output, header, rows(bar), overwrite=overwrite)
+    for warning in summary.warnings():
+        console.warn(warning)
+    return summary
+
+
+class _Job:
+    """What is to be scored: a stream of items, and what the header says of it."""
+
+    def __init__(self, run: LoadedRun, *, split: str, source: str, target: str, corpus_folder: Path | None) -> None:
+        check_options(source=source, target=target, split=split)
+        self.run, self.corpus_folder = run, corpus_folder
+        self.split = split or ("" if source or target else "valid")
+        self.total: int | None = None
+        self.header: dict[str, object] = {}
+        vocabulary, max_length = run.codecs.target.vocabulary, run.recipe.preprocess.max_length
+        self.traces = False
+        if not target:
+            corpus = run.open_corpus(corpus_folder)
+            self.items = split_items(corpus, self.split, max_length=max_length)
+            self.total = len(corpus.split(self.split))
+            self.header = {"split": self.split, "corpus": corpus.digest}
+            return
+        lines, records = open_targets(target, vocabulary.digest)
+        self.traces = records is not None
+        check_targets(source=source, split=split, source_is_bag=run.codecs.source_is_bag, traces=self.traces)
+        if records is None:
+            source_lines = read_lines(source) if source else None
+            names = (source, target)
+            self.items = text_items(run.codecs, source_lines, lines, max_length=max_length, names=names)
+            return
+        sources: SplitSources | TextSources
+        if split:
+            sources = SplitSources(run.open_corpus(corpus_folder), split, max_length=max_length)
+        else:
+            sources = TextSources(run.codecs, source, max_length=max_length)
+        self.items = trace_items(records, sources, vocabulary_size=len(vocabulary))
+
+    def orders(self, path: Path | None, *, seed: int, draws: int) -> Orders:
+        """Return in which orders the items are scored."""
+        if draws < 1:
+            raise UsageError(f"{draws} orders a target cannot be drawn", where="--draws", fix="1 or more")
+        if (path is not None or self.traces) and draws > 1:
+            raise UsageError("these orders are not drawn", where="--draws", fix="leave it out")
+        if self.traces:
+            if path is not None:
+                fix = "leave --orders out, or score the text of the hypotheses"
+                raise UsageError("traces are scored in the orders they have", where="--orders", fix=fix)
+            return OwnOrders()
+        if path is not None:
+            return FileOrders(path, split=self.split, corpus=str(self.header.get("corpus", "")))
+        own = trained_orders(
+            self.run.recipe.order,
+            split=self.split,
+            open_corpus=lambda: self.run.open_corpus(self.corpus_folder),
+            seed=seed,
+            draws=draws,
+        )
+        self.header = {**self.header, **({"seed": seed, "draws": draws} if own.redrawn else {})}
+        return own

@@ -1,0 +1,123 @@
+"""Slots of InDIGO: the gold ones of teacher forcing, the open ones of decoding.
+
+Shape letters: S sentences, N sequences, T words, R = T + 2 rows in generation order (`<s>`, `</s>`, words), Q
+predictions of a sequence, P places (hypotheses) in decoding, C candidates, A slots, D width.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from indigo_cli.models.serial import with_eod
+from indigo_cli.nn.blocks import DecoderState
+from indigo_cli.nn.positions.ternary import FIRST_ROW, LEFT_END, RIGHT_END, neighbours, standing
+
+
+@dataclass(frozen=True)
+class GoldSlots:
+    """Where teacher forcing inserts, a row a sequence, a column a step.
+
+    Args:
+        words_NQ: The word of each step.
+        real_NQ: False on padding.
+        left_NQ, right_NQ: Rows of its neighbours among those that stand: the slot is the gap between them.
+    """
+
+    words_NQ: Tensor
+    real_NQ: Tensor
+    left_NQ: Tensor
+    right_NQ: Tensor
+
+
+def gold_slots(words_NT: Tensor, z_NR: Tensor, lengths_N: Tensor, *, with_end: bool) -> GoldSlots:
+    """Find the slot of every word, and with `with_end` (Q = T + 1) that of `<eod>`: the last one, left of `</s>`."""
+    new = z_NR[:, FIRST_ROW:]
+    words, real = with_eod(words_NT, lengths_N)
+    if not with_end:
+        return GoldSlots(words_NT, real[:, 1:], *neighbours(z_NR, new))
+    is_eod = torch.arange(words.shape[1], device=z_NR.device) == lengths_N[:, None]
+    doubled = torch.cat((2 * new, 2 * new.new_zeros(len(new), 1)), dim=1)  # half a position behind the last word
+    new = torch.where(is_eod, 2 * lengths_N[:, None] - 1, doubled)
+    return GoldSlots(words, real, *neighbours(2 * z_NR, new))
+
+
+def slot_nll(query_NQD: Tensor, left_keys_NRD: Tensor, right_keys_NRD: Tensor, gold: GoldSlots) -> Tensor:
+    """Return (N, Q) negative log p(slot), 0 on padding: both keys of a slot added (Eq. 11), scaled queries given."""
+    predictions, rows = query_NQD.shape[1], left_keys_NRD.shape[1]
+    banned = torch.full((predictions, rows), -torch.inf, device=query_NQD.device)
+    banned.masked_fill_(standing(predictions, rows, query_NQD.device), 0.0)
+    left_banned, right_banned = banned, banned.clone()
+    left_banned[:, LEFT_END] = -torch.inf
+    right_banned[:, RIGHT_END] = -torch.inf
+    to_left = (query_NQD @ left_keys_NRD.transpose(1, 2)).float()
+    to_right = (query_NQD @ right_keys_NRD.transpose(1, 2)).float()
+    everything = torch.cat((to_right + right_banned, to_left + left_banned), dim=2).logsumexp(dim=2)
+    slot = torch.logaddexp(to_right.gather(2, gold.left_NQ[..., None]), to_left.gather(2, gold.right_NQ[..., None]))
+    return torch.where(gold.real_NQ, everything - slot[..., 0], 0.0)
+
+
+@dataclass
+class IndigoState:
+    """Cached decoding.
+
+    Args:
+        decoder: Keys and values; its records end with the left and the right pointer key (2 D).
+        query_PD: h E of the newest row.
+        word_PD: h F of the newest row.
+        rank_PR: Present absolute position of each row, 0 = `<s>`.
+        right_PR: Row of the right neighbour of each row (of `</s>`: itself).
+        open_PA: log p(slot) where it does not depend on the word (position first), else None.
+    """
+
+    decoder: DecoderState
+    query_PD: Tensor
+    word_PD: Tensor
+    rank_PR: Tensor
+    right_PR: Tensor
+    open_PA: Tensor | None = None
+
+
+def open_slots(state: IndigoState, parent_SC: Tensor, place_C: Tensor, query_SCD: Tensor) -> Tensor:
+    """Return (S, C, A) log p(slot); the two keys of a slot are added before anything ranks them (Eqs. 9 and 11).
+
+    Args:
+        parent_SC: Whose slots each candidate asks for, within its sentence.
+        place_C: The same as places, (S * C,).
+        query_SCD: Scaled pointer query of each candidate.
+    """
+    model_dim = query_SCD.shape[2]
+    keys = state.decoder.cache.rows()[:, :, -2 * model_dim :].transpose(0, 1)
+    to_left = _parent_products(keys[:, :, :model_dim], query_SCD, parent_SC).float()
+    to_right = _parent_products(keys[:, :, model_dim:], query_SCD, parent_SC).float()
+    slots = torch.logaddexp(to_right, to_left.gather(1, state.right_PR[place_C]))
+    slots = without_right_end(slots)  # there is none right of `</s>`
+    log_probs: Tensor = slots.log_softmax(dim=1).unflatten(0, parent_SC.shape)
+    return log_probs
+
+
+def without_right_end(of_rows: Tensor) -> Tensor:
+    """Turn what each row has on its right, (..., R), into what each anchor has, (..., A): all rows but `</s>`."""
+    return torch.cat((of_rows[..., :RIGHT_END], of_rows[..., FIRST_ROW:]), dim=-1)
+
+
+def anchor_row(anchor: Tensor) -> Tensor:
+    """Return the rows of anchors: row 1 is `</s>`, which nothing is inserted right of."""
+    return anchor + (anchor > LEFT_END)
+
+
+def _parent_products(keys_PRD: Tensor, query_SCD: Tensor, parent_SC: Tensor) -> Tensor:
+    """Return (S * C, R) products of each candidate's query with the keys of its parent.
+
+    All hypotheses of a sentence are multiplied with all its candidates, and one product in B is kept: that reads the
+    keys where they lie, which costs less than copying those of each parent.
+    """
+    sentences, candidates, model_dim = query_SCD.shape
+    beam = len(keys_PRD) // sentences
+    queries = query_SCD[:, None].expand(sentences, beam, candidates, model_dim).reshape(-1, candidates, model_dim)
+    products: Tensor = torch.bmm(keys_PRD, queries.transpose(1, 2)).unflatten(0, (sentences, beam))  # (S, B, R, C)
+    if beam == 1:
+        return products[:, 0].transpose(1, 2).flatten(0, 1)
+    sentence = torch.arange(sentences, device=parent_SC.device)[:, None]
+    candidate = torch.arange(candidates, device=parent_SC.device)[None]
+    return products[sentence, parent_SC, :, candidate].flatten(0, 1)
