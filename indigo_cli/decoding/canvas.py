@@ -73,13 +73,13 @@ class Canvas:
         """Return (S, C, A): a 64-bit key of the surface string after each candidate has gone to each anchor.
 
         Two strings have one key with a chance of about 2^-64 only. Found from sums over the words to the left, so that
-        no string is ever built. `<eod>` leaves the string and makes it a finished one, which is another thing.
+        no string is ever built. `<eod>` leaves the string as it is.
         """
         slot = of_parents(self.slot_of_anchor, parent_SC)
         prefixes = of_parents(self._prefixes, parent_SC)
         left = prefixes.gather(2, slot)
         keys = left + self._powers[slot] * scrambled(word_SC)[..., None] + BASE * (prefixes[..., -1:] - left)
-        return torch.where((word_SC == EOD)[..., None], scrambled(1 + prefixes[..., -1:]), keys)
+        return torch.where((word_SC == EOD)[..., None], prefixes[..., -1:], keys)
 
 
 def of_parents(tensor_SBn: Tensor, parent_SC: Tensor) -> Tensor:

@@ -68,17 +68,17 @@ def test_two_strings_have_one_key_where_they_are_one_string() -> None:
         parent = torch.arange(beam).repeat_interleave(len(word_list)).expand(2, -1)
         word = torch.tensor(word_list * beam).expand(2, -1)
         keys: Tensor = canvas.inserted_keys(parent, word)
-        by_string: dict[tuple[tuple[int, ...], bool], set[int]] = {}
+        by_string: dict[tuple[int, ...], set[int]] = {}
         for i in range(2):
             for b, string in enumerate(strings[i]):
                 for j, w in enumerate(word_list):
                     row = keys[i, b * len(word_list) + j].tolist()
                     if w == EOD:
-                        by_string.setdefault((tuple(string), True), set()).update(row)
+                        by_string.setdefault(tuple(string), set()).update(row)
                     elif len(string) == steps:
                         for anchor, key in enumerate(row):
                             at = indices[i][b].index(anchor) + 1 if anchor else 0
-                            by_string.setdefault(((*string[:at], w, *string[at:]), False), set()).add(key)
+                            by_string.setdefault((*string[:at], w, *string[at:]), set()).add(key)
         assert all(len(found) == 1 for found in by_string.values())
         assert len(set().union(*by_string.values())) == len(by_string)
 
