@@ -235,7 +235,17 @@ class _Draft:
         if "search" in self.mapping:
             self.notes.append(f'[search] has no effect with order.name = "{sections["order"].name}"')
             sections["search"] = SearchConfig()
+        self.note_unused_decoding(sections["data"], sections["decode"])
         return Recipe(name=head.name, seed=head.seed, **sections)
+
+    def note_unused_decoding(self, data: DataConfig, decode: DecodeConfig) -> None:
+        """Note keys of [decode] that are set, but do nothing as the recipe stands."""
+        usual = DecodeConfig()
+        if decode.restrict_to_bag and not TASKS[data.task].source_is_bag:
+            self.notes.append(f'decode.restrict_to_bag has no effect with data.task = "{data.task}"')
+        for key in ("temperature", "top_k", "top_p"):
+            if decode.search != "sample" and getattr(decode, key) != getattr(usual, key):
+                self.notes.append(f'decode.{key} has no effect with decode.search = "{decode.search}"')
 
     def fault(self, key: Key, what: str, fix: str = "") -> None:
         self.faults.append(UsageError(what, where=place_of(key, self.places), fix=fix))

@@ -298,6 +298,16 @@ def test_a_key_of_another_system_is_noted_not_refused(tmp_path: Path, capsys: py
     ]
 
 
+def test_settings_of_decoding_without_effect_are_noted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    load(tmp_path, SMALLEST, "decode.top_p=0.9", "decode.restrict_to_bag=true")
+    assert capsys.readouterr().err.splitlines() == [
+        'note: decode.restrict_to_bag has no effect with data.task = "translation"',
+        'note: decode.top_p has no effect with decode.search = "beam"',
+    ]
+    load(tmp_path, SMALLEST, "decode.top_p=0.9", "decode.search=sample")
+    assert capsys.readouterr().err == ""
+
+
 def test_files_that_are_no_recipe_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no such recipe"):
         load_recipe(tmp_path / "missing.toml")

@@ -117,8 +117,6 @@ def generate(
     device = runtime.start()
     loaded = load_ensemble([run, *ensemble], checkpoint=checkpoint, overrides=overrides, device=device)
     generator = Generator(loaded, device=device, runtime=runtime, n_best=n_best, seed=seed)
-    if generator.config.restrict_to_bag and not loaded.codecs.source_is_bag:
-        console.note(f'decode.restrict_to_bag has no effect with data.task = "{loaded.recipe.data.task}"')
     summary = GenerateSummary()
     most = block_size(n_best)
     blocks, total, num_lines = generator.encode_blocks(line_blocks(source, most=most)), None, 0
