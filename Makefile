@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 PYTEST_WORKERS ?= 2
 
-.PHONY: demo test check bench lint setup clean
+.PHONY: demo test check bench bench-peers lint setup clean
 .DELETE_ON_ERROR:
 
 # ARGS goes to the command: make demo ARGS="--seed 2"
@@ -23,6 +23,17 @@ check: lint
 bench: $(READY)
 	$(BIN)/python benchmarks/run.py $(ARGS)
 
+# Other toolkits in an environment of their own, at our sizes: make bench-peers ARGS=3 makes three rounds.
+PEERS := .venv-peers
+bench-peers: $(READY) $(PEERS)/.ready
+	OMP_WAIT_POLICY=PASSIVE $(BIN)/python benchmarks/peers/compare.py $(PEERS)/bin/python $(ARGS)
+
+$(PEERS)/.ready: benchmarks/peers/requirements.txt | $(READY)
+	test -x $(PEERS)/bin/python || $(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt torch
+	$(BIN)/uv pip install --quiet --python $(PEERS)/bin/python -r benchmarks/peers/requirements.txt
+	@touch $@
+
 lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -31,7 +42,7 @@ lint: $(READY)
 setup: $(READY)
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(PEERS) .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 # pip brings torch (uv alone takes the CUDA build even where pip's index has a smaller one), uv the rest.
 $(READY): pyproject.toml constraints.txt

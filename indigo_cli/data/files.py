@@ -109,9 +109,11 @@ def open_output(path: Path | str, overwrite: bool = False) -> Iterator[TextIO]:
     and renamed. `-` is standard output and stays open.
 
     Raises:
-        UsageError: the output exists and `overwrite` is false, or its folder cannot be written.
+        UsageError: the output exists and `overwrite` is false, or it cannot be written.
     """
     if str(path) == STANDARD_STREAM:
+        if sys.stdout is None:
+            raise UsageError("standard output is closed", where=STANDARD_STREAM, fix="name a file: -o FILE")
         sys.stdout.flush()
         writer = io.TextIOWrapper(sys.stdout.buffer, encoding="utf-8", newline="\n")
         try:

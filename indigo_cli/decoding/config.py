@@ -4,13 +4,16 @@ import math
 from dataclasses import dataclass
 from typing import Annotated, Literal, TypeVar
 
-from annotated_types import Gt, Le
+from annotated_types import Ge, Gt, Le
 from torch import Tensor
 
 from indigo_cli.core.settings import Count, NonNegativeFloat, NonNegativeInt, PositiveFloat
 
 Mass = Annotated[float, Gt(0), Le(1)]
 """A probability that is not nothing."""
+Alpha = Annotated[float, Ge(0), Le(10)]
+Penalty = Annotated[float, Ge(-1000), Le(1000)]
+"""Beyond these, the float32 that hypotheses are ranked by has no digits left for what the model says."""
 Number = TypeVar("Number", float, Tensor)
 
 
@@ -43,9 +46,9 @@ class DecodeConfig:
 
     search: Literal["beam", "joint", "sample"] = "beam"
     beam_size: Count = 5
-    length_penalty: NonNegativeFloat = 1.0
+    length_penalty: Alpha = 1.0
     length_formula: Literal["power", "gnmt"] = "power"
-    eod_penalty: float = 0.0
+    eod_penalty: Penalty = 0.0
     merge_strings: bool = True
     min_length: NonNegativeInt = 0
     min_length_ratio: NonNegativeFloat = 0.0
@@ -63,9 +66,9 @@ class DecodeConfig:
 
 def length_limits(source_length: int, config: DecodeConfig) -> tuple[int, int]:
     """Return the fewest and the most insertions for a source of so many tokens."""
-    most = min(config.max_length, math.ceil(config.max_length_ratio * source_length))
-    fewest = max(config.min_length, math.ceil(config.min_length_ratio * source_length))
-    return min(fewest, most), most
+    most = math.ceil(min(config.max_length, config.max_length_ratio * source_length))
+    fewest = max(config.min_length, config.min_length_ratio * source_length)
+    return math.ceil(min(fewest, most)), most
 
 
 def length_divisor(insertions: int, config: DecodeConfig) -> float:

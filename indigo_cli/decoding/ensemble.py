@@ -15,18 +15,18 @@ class Ensemble:
     """A `SerialDecoder` whose p(word) and p(slot | word) are the means of its members'. Its state is a tuple of theirs.
 
     Args:
-        members: At least one; all with the same vocabulary, and all or none of them with a choice of slots.
+        members: At least one; all with the same vocabulary, and all or none of them with a choice of slots. None is
+            `greedy_only`: each would show the words of a slot of its own.
     """
+
+    greedy_only = False
 
     def __init__(self, members: Sequence[SerialDecoder]) -> None:
         if not members:
             raise ValueError("an ensemble needs at least one member, got none")
+        if any(member.greedy_only for member in members):
+            raise ValueError("the members of an ensemble would show the words of different slots")
         self.members = tuple(members)
-
-    @property
-    def greedy_only(self) -> bool:
-        """See `SerialDecoder`."""
-        return any(member.greedy_only for member in self.members)
 
     def start(self, source: Source) -> tuple[Any, ...]:
         """See `SerialDecoder`."""

@@ -125,7 +125,8 @@ def draw(
         log_weights = log_weights.gather(2, kept)
     best = log_weights.amax(dim=2, keepdim=True)
     possible = best > -torch.inf
-    weights = ((log_weights.double() - torch.where(possible, best, 0.0)) / temperature).exp()
+    weights = log_weights.to(torch.float64, copy=True)  # in place from here on: a vocabulary for each sample is much
+    weights.sub_(torch.where(possible, best, 0.0)).div_(temperature).exp_()
     if top_p < 1.0:
         ordered, order = weights.sort(dim=2, descending=True, stable=True)
         before = ordered.cumsum(dim=2) - ordered

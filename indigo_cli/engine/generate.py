@@ -70,7 +70,7 @@ class GenerateSummary:
         kinds = (
             (self.cut, "longer than preprocess.max_length and cut"),
             (self.unknown, "without any known word"),
-            (self.unfinished, "out of steps before <eod> (decode.max_length, decode.max_length_ratio)"),
+            (self.unfinished, "out of steps before <eod> (decode.max_length, decode.max_length_ratio, bans)"),
         )
         return [count.text(what) for count, what in kinds if count.count]
 

@@ -125,16 +125,13 @@ class Generator:
         if self.samples:
             return found
         lists = [rank_strings(outputs, self.config) for outputs in found]
-        exhausted: set[int] = set()
         for width in self.wider:
-            short = [i for i, ranked in enumerate(lists) if num_finished(ranked) < self.n_best and i not in exhausted]
+            short = [i for i, ranked in enumerate(lists) if num_finished(ranked) < self.n_best]
             for batch in self._batches([lines[i] for i in short], width):
                 places = [short[j] for j in batch]
                 for i, more in zip(places, self._search([lines[i] for i in places], width, distinct=True), strict=True):
                     found[i] = join_searches(found[i], more)
                     lists[i] = rank_strings(found[i], self.config)
-                    if len(more) < width:  # not even this beam could be filled
-                        exhausted.add(i)
         return [ranked[: self.n_best] for ranked in lists]
 
     def _search(self, lines: Sequence[EncodedLine], width: int, *, distinct: bool = False) -> list[list[Output]]:

@@ -102,7 +102,7 @@ def load_run(run: Path, *, checkpoint: str = "", overrides: Sequence[str] = (), 
         raise CheckpointError(
             "the weights do not fit the recipe of the run: " + " ".join(str(error).split())[:300],
             where=str(found.folder),
-            fix="restore the run's recipe.toml",
+            fix="restore the run's recipe.toml, and leave [model] out of --set",
         ) from error
     return LoadedRun(folder, recipe, codecs, system.to(device).eval(), found)
 
@@ -138,6 +138,14 @@ def _check_kin(first: LoadedRun, other: LoadedRun) -> None:
             where=where,
             fix=f'give runs with model.system = "{first.recipe.system}"',
         )
+    for run in (first, other):
+        if run.system.greedy_only:
+            raise UsageError(
+                "a model that predicts the position first cannot be averaged: it shows the words of one slot only, and "
+                "others choose another one",
+                where=str(run.folder.path),
+                fix='give runs with model.predict = "word_first"',
+            )
     fix = "an ensemble needs runs that were trained on one corpus"
     pairs = zip(vocabulary_digests(first.codecs), vocabulary_digests(other.codecs), strict=True)
     differing = [side for side, (one, two) in zip(("source", "target"), pairs, strict=True) if one != two]

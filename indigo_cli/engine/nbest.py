@@ -8,7 +8,7 @@ from indigo_cli.core.trace import GenerationTrace, Hypothesis
 from indigo_cli.decoding.config import DecodeConfig, ranking_score
 
 LARGEST = 1000
-"""Longest list; also the widest beam that is searched to fill one."""
+"""Longest list; also the widest beam that a search is widened to."""
 WIDENINGS = (1, 2, 4)
 """The further searches for a list that is not full: beam sizes, in units of the larger of beam and list."""
 

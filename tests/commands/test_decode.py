@@ -117,6 +117,8 @@ def test_case_47_the_cut_line_is_named(indigo: Run, tiny: Tiny) -> None:
         (["--chekpoint", "best"], "--checkpoint"),
         (["--ensemble", "nowhere"], "not a run folder"),
         (["--sample", "--beam", "3"], "samples have no beam"),
+        (["--set", "decode.eod_penalty=-1e39"], "decode.eod_penalty must be greater than or equal to -1000"),
+        (["--set", "decode.length_penalty=1e5"], "decode.length_penalty must be less than or equal to 10"),
         (["--png", "x.png"], "--png draws the scores of a sweep"),
         (["--sweep", "decode.beam_size=1,2", "--input", "x"], "--sweep scores the best hypotheses of a split"),
         (["--sweep", "decode.beam_size=1,2", "--n-best", "2"], "--sweep scores the best hypotheses of a split"),

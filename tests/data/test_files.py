@@ -261,6 +261,12 @@ def test_closed_standard_input_is_the_users_fault(monkeypatch: pytest.MonkeyPatc
         list(read_lines("-"))
 
 
+def test_closed_standard_output_is_the_users_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdout", None)
+    with pytest.raises(UsageError, match="closed"), open_output("-"):
+        pass
+
+
 def test_writing_clears_up_after_a_killed_writer_of_the_same_file(tmp_path: Path) -> None:
     dead = subprocess.Popen(["true"])
     dead.wait()

@@ -22,6 +22,7 @@ CONFIG = DecodeConfig()
         ({"min_length": 7, "min_length_ratio": 0.5}, 4, (7, 12)),
         ({"min_length": 30}, 4, (12, 12)),
         ({"min_length_ratio": 2.0, "max_length": 5}, 4, (5, 5)),
+        ({"min_length_ratio": 1e308, "max_length_ratio": 1e308}, 100, (250, 250)),
     ],
 )
 def test_limits(settings: dict[str, float], source: int, limits: tuple[int, int]) -> None:

@@ -70,9 +70,5 @@ def test_what_cannot_be_one() -> None:
     left_to_right, inserting = random_table(0, num_words=4, with_slots=False), random_table(0, num_words=4)
     with pytest.raises(ValueError, match="choose slots"):
         search(Ensemble([left_to_right, inserting]), width=1, limits=[3])
-
-
-def test_greedy_only_if_a_member_is() -> None:
-    table = random_table(0, num_words=4)
-    assert not Ensemble([table, table]).greedy_only
-    assert Ensemble([table, replace(table, greedy_only=True)]).greedy_only
+    with pytest.raises(ValueError, match="different slots"):
+        Ensemble([inserting, replace(inserting, greedy_only=True)])

@@ -83,6 +83,18 @@ def test_only_lists_that_are_not_full_are_searched_again(tiny: Tiny, monkeypatch
     assert [call[:2] for call in calls] == [(6, False)]  # the best alone: one search, as ever
 
 
+def test_a_beam_that_was_not_filled_is_widened_all_the_same(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dead ends of a rule empty a narrow beam of all else; only the widest one here finds a second string."""
+
+    def narrow(decoder: Any, source: Any, config: Any, sentences: Sequence[Sentence], **options: Any) -> Any:
+        found = search_batch(decoder, source, config, sentences, **options)
+        return found if options["width"] == 8 else [hypotheses[:1] for hypotheses in found]
+
+    monkeypatch.setattr(module, "search_batch", narrow)
+    found = lists(make(tiny.run, "decode.beam_size=2", n_best=2), ["jay koi", "ant"])
+    assert [num_finished(outputs) for outputs in found] == [2, 2]
+
+
 def test_a_list_that_takes_everything_is_the_brute_force(tiny: Tiny) -> None:
     """All strings of at most one word, with the probability that the training entry gives them."""
     generator = make(tiny.run, "decode.beam_size=1", "decode.max_length=2", "decode.length_penalty=0", n_best=100)

@@ -158,6 +158,17 @@ def test_an_ensemble_is_of_one_kind(tiny: Tiny, transformer: Path) -> None:
     assert "indigo" in caught.value.fix
 
 
+def test_a_model_that_shows_one_slot_is_not_averaged(tiny: Tiny, tmp_path: Path) -> None:
+    """Members would show the words of different slots, so the mean of their words is that of no slot."""
+    run = tmp_path / "position-first"
+    tiny.train(run, "model.predict=position_first", "train.max_steps=3")
+    assert load_ensemble([run], device=CPU).system.greedy_only
+    for runs in ([tiny.run, run], [run, tiny.run], [run, run]):
+        with pytest.raises(UsageError, match="cannot be averaged") as caught:
+            load_ensemble(runs, device=CPU)
+        assert caught.value.where == str(run)
+
+
 def other_codecs(run: Path, codecs: Codecs) -> None:
     """Make a run one of other codecs, consistent in itself."""
     codecs.save(run / "assets")
