@@ -101,9 +101,32 @@ def decoding(size: Size, beam: int, steps: int = 20) -> None:
     print(f"  transformer: {rate:,.0f} tokens per CPU second")
 
 
+LENGTHS = (10, 50, 200)
+BAR_LONG, BAR_GROWTH = 1.25, 0.1
+
+
+def long_sentences(size: Size) -> None:
+    """Greedy decoding of ever longer outputs: how the cost of relations and pointer grows with what stands already."""
+    rng = np.random.default_rng(0)
+    source = collate_source([rng.integers(NUM_SPECIALS, VOCABULARY, 20) for _ in range(size.sentences)])
+    systems = {name: build(name, size).eval() for name in SYSTEMS}
+    first = 0.0
+    for steps in LENGTHS:
+        sentences = [Sentence(line=i, min_length=steps, max_length=steps) for i in range(size.sentences)]
+
+        def search(name: str, sentences: list[Sentence] = sentences) -> None:
+            search_batch(systems[name], source, DecodeConfig(), sentences, width=1, seed=1)
+
+        figures = ratio(
+            interleaved({name: (lambda name=name: search(name)) for name in SYSTEMS}), "indigo", "transformer"
+        )
+        first = first or figures[0]
+        show(f"greedy, {size.name}, {steps} words: InDIGO / transformer", figures, min(BAR_LONG, first + BAR_GROWTH))
+
+
 def main() -> None:
     """Run what the command line names, or everything."""
-    wanted = set(sys.argv[1:]) or {"train", "decode", *SIZES}
+    wanted = set(sys.argv[1:]) or {"train", "decode", "long", *SIZES}
     for name in SIZES:
         if name not in wanted:
             continue
@@ -112,6 +135,8 @@ def main() -> None:
         if "decode" in wanted:
             for beam in (1, 5, 10):
                 decoding(SIZES[name], beam)
+        if "long" in wanted and name == "small":
+            long_sentences(SIZES[name])
 
 
 if __name__ == "__main__":
