@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from indigo_cli.core.settings import parse_section
+from indigo_cli.core.settings import did_you_mean, parse_section
 from indigo_cli.data.orders_file import OrdersRow
 from indigo_cli.data.traces_file import TraceRecord, parse_row
 from indigo_cli.decoding.config import DecodeConfig
@@ -19,7 +19,8 @@ from indigo_cli.engine.score import Scorer
 from indigo_cli.engine.target_orders import GivenOrders, Orders, trained_orders
 from indigo_cli.engine.targets import text_items
 from indigo_cli.engine.writers import text_line, traces_row
-from indigo_cli.errors import RecipeError
+from indigo_cli.errors import RecipeError, UsageError
+from indigo_cli.orders import ORDERS
 
 
 @dataclass(frozen=True)
@@ -115,11 +116,18 @@ class Model:
                 not generate.
         """
         run = self.run
+        if sources is None and not run.codecs.source_is_bag:
+            raise UsageError("these targets need their sources", where="sources", fix="give one source for each target")
         scorer = Scorer(run, device=self.device, runtime=self.runtime)
         chosen: Orders
         if orders is not None:
+            if order or draws != 1:
+                raise UsageError("orders are given already", where="orders", fix="leave order and draws out")
             chosen = GivenOrders(orders)
         else:
+            if order and order not in ORDERS:
+                fix = f"{did_you_mean(order, ORDERS)} known: {', '.join(ORDERS)}".strip()
+                raise UsageError(f"unknown order {order!r}", where="order", fix=fix)
             config = replace(run.recipe.order, name=order) if order else run.recipe.order
             seed = run.recipe.seed if seed is None else seed
             chosen = trained_orders(config, split="", open_corpus=run.open_corpus, seed=seed, draws=draws)

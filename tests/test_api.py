@@ -90,6 +90,22 @@ def test_wrong_settings_are_named(tiny: Tiny) -> None:
         indigo_cli.load(tiny.run.parent / "nowhere")
 
 
+def test_nothing_is_scored_by_guess(tiny: Tiny) -> None:
+    """A misspelt order is not l2r, targets are not their own sources, and no order is not an order."""
+    model = indigo_cli.load(tiny.run)
+    with pytest.raises(UsageError, match="unknown order 'l2rr'") as error:
+        list(model.score(["ant"], ["ant"], order="l2rr"))
+    assert "did you mean `l2r`?" in error.value.fix
+    with pytest.raises(UsageError, match="need their sources"):
+        list(model.score(None, ["ant"]))
+    for options in ({"order": "l2r"}, {"draws": 2}):
+        with pytest.raises(UsageError, match="given already"):
+            list(model.score(["ant"], ["ant"], orders=[[[0]]], **options))
+    for draws in (0, 10**12):
+        with pytest.raises(UsageError, match="cannot be drawn"):
+            list(model.score(["ant"], ["ant"], draws=draws))
+
+
 def test_the_package_itself_loads_no_torch() -> None:
     code = "import sys, indigo_cli; indigo_cli.load; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

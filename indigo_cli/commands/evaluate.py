@@ -64,9 +64,9 @@ def evaluate(
     from indigo_cli.engine.score_plot import draw_by_length
     from indigo_cli.errors import UsageError
 
-    for path in (sentence, png):
+    for option, path in (("--sentence", sentence), ("--png", png)):
         if path is not None and str(path) == "-":
-            raise UsageError("standard output (-) is for the scores of the corpus", fix="name a file")
+            raise UsageError("standard output (-) is for the scores of the corpus", where=option, fix="name a file")
         if path is not None:
             refuse_existing(path, overwrite)
     if png is not None:

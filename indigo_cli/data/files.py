@@ -89,7 +89,9 @@ def refuse_existing(path: Path | str, overwrite: bool = False) -> None:
     path = Path(path)
     if overwrite or str(path) == STANDARD_STREAM or not os.path.lexists(path) or _is_device(path):
         return
-    raise UsageError(f"the output {path} exists already", where=str(path), fix="choose another -o, or add --overwrite")
+    raise UsageError(
+        f"the output {path} exists already", where=str(path), fix="choose another name, or add --overwrite"
+    )
 
 
 def _is_device(path: Path) -> bool:
@@ -262,6 +264,11 @@ def read_header(
         raise DataError(f"the file is empty, an {format} header line is needed", where=f"{path}:1")
     check_header(first[1], where=f"{path}:{first[0]}", format=format, version=version)
     return first[1]
+
+
+def is_finite(value: Any) -> bool:
+    """Tell whether a value read from JSON is a number that a float holds; JSON's integers know no limit."""
+    return type(value) in (int, float) and abs(value) <= sys.float_info.max
 
 
 def sha256_file(path: Path | str) -> str:

@@ -1,7 +1,6 @@
 """Orders files: a JSON header line, then the orders of one target a line. Users may write their own."""
 
 import json
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from indigo_cli.core.order import Order, check_order
-from indigo_cli.data.files import open_output, read_header, read_jsonl
+from indigo_cli.data.files import is_finite, open_output, read_header, read_jsonl
 from indigo_cli.errors import DataError
 
 FORMAT = "indigo-orders"
@@ -192,8 +191,8 @@ class _Numbers:
         return values
 
     def _finite(self, name: str, value: Any) -> float:
-        if type(value) not in (int, float) or not math.isfinite(value):
-            raise DataError(f"{name} holds {value!r}, not a finite number", where=self._where)
+        if not is_finite(value):
+            raise DataError(f"{name} holds {value!r:.40}, not a finite number", where=self._where)
         return float(value)
 
 
@@ -228,12 +227,7 @@ def read_orders(
     for row in rows:
         item = item_of.get(row.id)
         where = f"{row.where}, id {row.id}"
-        if row.rank is not None:
-            raise DataError(
-                "this is the order of a hypothesis (it has a rank), not of a target",
-                where=where,
-                fix="score the targets of the split themselves: `indigo score RUN --split NAME`",
-            )
+        check_of_target(row)
         if item is None:
             raise DataError(
                 f"line {row.id} (from 0) is not a kept target of split {split!r}",
@@ -241,7 +235,7 @@ def read_orders(
                 fix="leave out the rows of pairs that `indigo preprocess` dropped",
             )
         if seen[item]:
-            raise DataError(f"id {row.id} stands twice in the file", where=where)
+            raise DataError(f"id {row.id} stands twice in the file", where=where, fix="one row holds all its orders")
         if len(row.orders[0]) != sizes[item]:
             raise DataError(
                 f"order has {len(row.orders[0])} steps but the target has {sizes[item]} tokens",
@@ -262,10 +256,21 @@ def read_orders(
     return OrdersFile(header, flat, None if np.isnan(log_probs).any() else log_probs)
 
 
+def check_of_target(row: OrdersRow) -> None:
+    """Refuse the row of a scored hypothesis: it is no order of the split's target."""
+    if row.rank is not None:
+        raise DataError(
+            "this is the order of a hypothesis (it has a rank), not of a target",
+            where=f"{row.where}, id {row.id}",
+            fix="score the targets of the split themselves: `indigo score RUN --split NAME`",
+        )
+
+
 def check_origin(header: Mapping[str, Any], path: Path | str, *, split: str, corpus: str) -> None:
     """Refuse a file whose header names another split or corpus."""
     if split and header.get("split", split) != split:
-        raise DataError(f"these are orders of split {header['split']!r}, not {split!r}", where=f"{path}:1")
+        what = f"these are orders of split {header['split']!r}, not {split!r}"
+        raise DataError(what, where=f"{path}:1", fix="take the orders that belong to it")
     if corpus and header.get("corpus", corpus) != corpus:
         raise DataError(
             "these orders were made for another corpus (the digests differ)",

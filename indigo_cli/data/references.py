@@ -20,7 +20,8 @@ def read_references(corpus: Corpus, split: str) -> list[list[str]]:
     inputs = corpus.manifest["splits"][split]["inputs"]
     references = [_read(entries) for entries in (inputs["target"], *inputs["references"])]
     if not references[0]:
-        raise DataError(f"split {split!r} has no line to score", where=str(corpus.folder))
+        what = f"split {split!r} has no line to score"
+        raise DataError(what, where=str(corpus.folder), fix="choose another --split")
     return references
 
 

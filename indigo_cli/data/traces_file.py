@@ -1,7 +1,6 @@
 """Traces files: a JSON header line, then how one hypothesis grew, one object a line."""
 
 import json
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -10,7 +9,7 @@ from typing import Any
 
 from indigo_cli.core.order import Order, Slots, check_order, order_to_slots
 from indigo_cli.core.trace import GenerationTrace, Hypothesis, Insertion
-from indigo_cli.data.files import read_header, read_jsonl
+from indigo_cli.data.files import is_finite, read_header, read_jsonl
 from indigo_cli.errors import DataError
 
 FORMAT = "indigo-traces"
@@ -210,7 +209,7 @@ class _Fields:
     def number(self, name: str) -> float:
         """Return a finite number."""
         value = self._get(name)
-        if not _is_finite(value):
+        if not is_finite(value):
             raise self._wrong(name, f"a finite number, not {value!r}")
         return float(value)
 
@@ -221,7 +220,7 @@ class _Fields:
     def numbers(self, name: str, count: int | None = None) -> tuple[float, ...]:
         """Return a list of finite numbers."""
         values = self._list(name, count)
-        if not all(_is_finite(value) for value in values):
+        if not all(is_finite(value) for value in values):
             raise self._wrong(name, "a list of finite numbers")
         return tuple(float(value) for value in values)
 
@@ -239,7 +238,3 @@ class _Fields:
         if count is not None and len(values) != count:
             raise self._wrong(name, f"as long as tokens ({count}), it has {len(values)} items")
         return values
-
-
-def _is_finite(value: Any) -> bool:
-    return type(value) in (int, float) and math.isfinite(value)

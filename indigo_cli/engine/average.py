@@ -67,9 +67,16 @@ def _folder(checkpoints: Path, output: str, overwrite: bool) -> Path:
         fix = "choose another, e.g. -o average"
         raise UsageError(f"{folder.name} is a name of the training run's own checkpoints", where="-o", fix=fix)
     refuse_existing(folder, overwrite)
-    if os.path.lexists(folder) and "averaged" not in read_checkpoint(folder).facts:
+    if os.path.lexists(folder) and not _is_average(folder):
         raise UsageError("what stands here is not an average", where=str(folder), fix="choose another -o")
     return folder
+
+
+def _is_average(folder: Path) -> bool:
+    try:
+        return "averaged" in read_checkpoint(folder).facts
+    except CheckpointError:
+        return False
 
 
 def _last(checkpoints: Path, count: int) -> list[Checkpoint]:
@@ -98,7 +105,8 @@ def validation_losses(run: Path) -> dict[int, float]:
     try:
         rows = [json.loads(line) for line in (run / LOG_FILE).read_bytes().splitlines()]
     except (OSError, ValueError) as error:
-        raise UsageError(f"the log of the run cannot be read ({error})", where=str(run / LOG_FILE)) from error
+        what = f"the log of the run cannot be read ({error})"
+        raise UsageError(what, where=str(run / LOG_FILE), fix="--last N needs no log") from error
     return {row["step"]: row["loss"] for row in rows if row.get("split") == "valid"}
 
 

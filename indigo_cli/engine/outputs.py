@@ -27,7 +27,9 @@ def read_output(path: str, num_lines: int = 0) -> Output:
     """Read text, or the first-ranked text of every line of a traces file (told apart by its header line).
 
     Args:
-        num_lines: Traces that end before get empty lines at their end, as they do for every id left out.
+        num_lines: Lines to score. Traces that end before get empty lines at their end, as they do for every id left
+            out; 0 = as many as they name.
+    Raises: DataError for a damaged file, and for traces that name a line behind the last one.
     """
     lines = list(read_lines(path))
     header = _as_object(lines[0]) if lines else None
@@ -35,9 +37,13 @@ def read_output(path: str, num_lines: int = 0) -> Output:
         return Output(lines)
     check_header(header, where=f"{path}:1", format=FORMAT, version=VERSION)
     best = _best_texts(path, lines[1:])
-    count = max(num_lines, max(best, default=-1) + 1)
+    named = max(best, default=-1) + 1
+    if 0 < num_lines < named:
+        what = f"{path} has {named:,} lines but {num_lines:,} are to be scored"
+        raise DataError(what, where=path, fix="give the traces and the references of one split")
+    count = num_lines or named
     texts = [best.get(line, "") for line in range(count)]
-    return Output(texts, language=str(header.get("target_lang", "")), missing=count - len(best))
+    return Output(texts, language=str(header.get("target_lang") or ""), missing=count - len(best))
 
 
 def _best_texts(path: str, lines: Sequence[str]) -> dict[int, str]:
@@ -47,12 +53,13 @@ def _best_texts(path: str, lines: Sequence[str]) -> dict[int, str]:
         where = f"{path}:{number}"
         fields = _as_object(line)
         if fields is None:
-            raise DataError("this line is not a JSON object", where=where)
+            raise DataError("this line is not a JSON object", where=where, fix="decode again: the file is damaged")
         record = parse_row(fields, where)
         if record.rank != 1:
             continue
         if record.id in best:
-            raise DataError(f"a second hypothesis of rank 1 for id {record.id}", where=where)
+            what = f"a second hypothesis of rank 1 for id {record.id}"
+            raise DataError(what, where=where, fix="evaluate one traces file at a time")
         best[record.id] = record.text
     return best
 

@@ -212,7 +212,8 @@ class _Words:
             self._target = corpus.split(split).target
             self._item_of = {target_id: item for item, target_id in enumerate(corpus.split(split).lines.tolist())}
         elif folder is not None:
-            raise DataError("these orders were made for another corpus or split", where=str(folder))
+            what = "these orders were made for another corpus or split"
+            raise DataError(what, where=str(folder), fix="give the corpus that they were made for, or no --corpus")
 
     def of(self, row: OrdersRow) -> Sequence[str] | None:
         """Return the tokens of a target in surface order; None if they are not known."""

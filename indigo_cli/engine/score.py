@@ -243,9 +243,7 @@ class _Job:
 
     def orders(self, path: Path | None, *, seed: int, draws: int) -> Orders:
         """Return in which orders the items are scored."""
-        if draws < 1:
-            raise UsageError(f"{draws} orders a target cannot be drawn", where="--draws", fix="1 or more")
-        if (path is not None or self.traces) and draws > 1:
+        if (path is not None or self.traces) and draws != 1:
             raise UsageError("these orders are not drawn", where="--draws", fix="leave it out")
         if self.traces:
             if path is not None:

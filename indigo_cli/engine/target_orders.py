@@ -9,11 +9,14 @@ import numpy as np
 from indigo_cli.core import console
 from indigo_cli.core.order import Order
 from indigo_cli.data.corpus import Corpus
-from indigo_cli.data.orders_file import OrdersRow, check_origin, read_order_rows
+from indigo_cli.data.orders_file import OrdersRow, check_of_target, check_origin, read_order_rows
 from indigo_cli.engine.assign import OrderConfig, order_context
 from indigo_cli.engine.targets import Item
 from indigo_cli.errors import DataError, UsageError
 from indigo_cli.orders import ORDERS, OrderContext, Targets
+
+MAX_DRAWS = 10_000
+"""All orders of a target are in memory at once."""
 
 
 class Orders(Protocol):
@@ -97,7 +100,9 @@ class GivenOrders:
         where, length = f"orders of target {item.line} (from 0)", len(item.target)
         own = tuple(dict.fromkeys(tuple(order) for order in next(self._orders, ())))
         if not own:
-            raise DataError("a target needs at least one order", where=where)
+            raise DataError(
+                "a target needs at least one order", where=where, fix="give a list of orders for each target"
+            )
         for order in own:
             if sorted(order) != list(range(length)):
                 what = f"{list(order)} is no order of {length} tokens"
@@ -152,10 +157,11 @@ class FileOrders:
         row = next(self._rows, None)
         if row is not None:
             where = f"{row.where}, id {row.id}"
-            if row.rank is not None:
-                raise DataError("this is the order of a hypothesis (it has a rank), not of a target", where=where)
+            check_of_target(row)
             if row.id == self._last:
-                raise DataError(f"id {row.id} stands twice in the file", where=where)
+                raise DataError(
+                    f"id {row.id} stands twice in the file", where=where, fix="one row holds all its orders"
+                )
             if row.id < self._last:
                 raise DataError(f"id {row.id} comes behind id {self._last}", where=where, fix="sort the file by id")
             self._last = row.id
@@ -163,7 +169,8 @@ class FileOrders:
 
     @staticmethod
     def _no_target(row: OrdersRow) -> DataError:
-        return DataError(f"there is no target {row.id} (from 0)", where=f"{row.where}, id {row.id}")
+        what, fix = f"there is no target {row.id} (from 0)", "leave out the rows of lines that are not scored"
+        return DataError(what, where=f"{row.where}, id {row.id}", fix=fix)
 
 
 def trained_orders(
@@ -176,11 +183,14 @@ def trained_orders(
         split: Whose targets are scored; empty for raw text.
         open_corpus: For orders that depend on the training text.
         seed: Of redrawn orders.
-        draws: Of a redrawn order; 1 for any other.
+        draws: Of a redrawn order, 1 to `MAX_DRAWS`; 1 for any other.
 
     Raises:
-        UsageError: something that the order needs is missing.
+        UsageError: something that the order needs is missing, or a number that cannot be drawn.
     """
+    if not 1 <= draws <= MAX_DRAWS:
+        what = f"{draws:,} orders a target cannot be drawn"
+        raise UsageError(what, where="--draws", fix=f"1 or more, {MAX_DRAWS:,} at most")
     name = config.name
     if name not in ORDERS:
         console.note(

@@ -55,7 +55,8 @@ class SplitSources:
         """Return a source; `where` asks for it."""
         i = int(np.searchsorted(self._split.lines, line))
         if i == len(self._split) or self._split.lines[i] != line:
-            raise DataError(f"line {line} (from 0) is not a kept pair of split {self._split.name!r}", where=where)
+            what = f"line {line} (from 0) is not a kept pair of split {self._split.name!r}"
+            raise DataError(what, where=where, fix="name the split that was decoded, or its text with --input")
         return self.at(i)
 
     def at(self, i: int) -> EncodedLine:
@@ -132,7 +133,8 @@ def trace_items(
     for record in records:
         words = record.trace().tokens()  # refuses a record without ids
         if not all(UNK <= word < vocabulary_size for word in words):
-            raise DataError("ids are not all words of the vocabulary", where=f"{record.where}, ids")
+            what = "ids are not all words of the vocabulary"
+            raise DataError(what, where=f"{record.where}, ids", fix="write it with `indigo decode`")
         yield _checked(
             Item(
                 record.id,
@@ -205,7 +207,8 @@ def check_options(*, source: str, target: str, split: str) -> None:
     if source and not target:
         raise UsageError("--input needs the targets that belong to it", where="--input", fix="add --target FILE")
     if source == target == STANDARD_STREAM:
-        raise UsageError("sources and targets cannot both come from standard input", where="--input")
+        what = "sources and targets cannot both come from standard input"
+        raise UsageError(what, where="--input", fix="write one of them to a file")
 
 
 def check_targets(*, source: str, split: str, source_is_bag: bool, traces: bool) -> None:

@@ -118,7 +118,8 @@ def test_a_file_without_rows(indigo: Any, tmp_path: Path) -> None:
     assert "sequences 0" in squeezed(done.out)
 
 
-def test_two_files_are_columns(indigo: Any, traces: Path, orders: Path) -> None:
+def test_two_files_are_columns(indigo: Any, traces: Path, orders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "300")  # whatever the length of the temporary folder's name
     done = indigo("show", traces, orders)
     assert done.status == 0, done.err
     lines = squeezed(done.out)

@@ -98,6 +98,7 @@ def test_rows_of_a_user_may_stand_in_any_order_and_the_header_may_be_short(tmp_p
         ({"id": 0, "orders": [[0, 1, 2]], "log_probs": []}, "one number for each"),
         ({"id": 0, "orders": [[0, 1, 2]], "log_probs": ["x"]}, "not a finite number"),
         ('{"id": 0, "orders": [[0, 1, 2]], "log_probs": [NaN]}', "not a finite number"),
+        ({"id": 0, "orders": [[0, 1, 2]], "log_probs": [-(10**400)]}, "not a finite number"),
         ({"id": 0, "orders": [[0, 1, 2]], "word_log_probs": [1, 2]}, "word_log_probs must be a list with one number"),
         ({"id": 0, "orders": [[0, 1, 2]], "slot_log_probs": [None]}, "slot_log_probs holds None"),
         ({"id": 0, "orders": [[0, 1, 2]], "end_log_probs": ["x"]}, "end_log_probs holds 'x'"),

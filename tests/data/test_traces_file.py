@@ -115,6 +115,7 @@ def test_round_trip(tmp_path_factory: pytest.TempPathFactory, found: list[Hypoth
         ({"word_log_probs": [0.0]}, "as long as tokens"),
         ({"word_log_probs": [0.0, None]}, "finite numbers"),
         ({"log_prob": float("nan")}, "log_prob must be a finite number"),
+        ({"log_prob": -(10**400)}, "log_prob must be a finite number"),
         ({"score": True}, "score must be a finite number"),
         ({"finished": 1}, "finished must be a bool"),
         ({"text": None}, "text must be a str"),

@@ -179,7 +179,7 @@ class TestOutput:
         with pytest.raises(UsageError, match="not an average"):
             average(run, last=2, output="kept", overwrite=True)
         (run / "thesis").mkdir()
-        with pytest.raises(CheckpointError):
+        with pytest.raises(UsageError, match="not an average"):
             average(run, last=2, output=str(run / "thesis"), overwrite=True)
         assert (run / "thesis").is_dir()
 

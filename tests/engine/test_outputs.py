@@ -73,6 +73,14 @@ class TestTraces:
         with pytest.raises(DataError, match="has 3 lines but"):
             assess_files([traces], [_write(tmp_path / "short", REFERENCE[:2])], config=ALL)
 
+    def test_a_line_behind_the_last_one_costs_no_memory(self, tmp_path: Path) -> None:
+        traces = _write_traces(tmp_path / "a.jsonl", [_row(10**15, 1, "far")])
+        with pytest.raises(DataError, match=r"1,000,000,000,000,001 lines but 4 are to be scored"):
+            assess_files([traces], [_write(tmp_path / "r", REFERENCE)], config=ALL)
+
+    def test_no_language_is_none(self, tmp_path: Path) -> None:
+        assert read_output(_write_traces(tmp_path / "a.jsonl", [_row(0, 1, "a")], target_lang=None)).language == ""
+
     def test_broken_row_is_named_by_file_and_line(self, tmp_path: Path) -> None:
         path = Path(_write_traces(tmp_path / "a.jsonl", [_row(0, 1, "a")]))
         path.write_text(path.read_text(encoding="utf-8") + "{\n", encoding="utf-8")
