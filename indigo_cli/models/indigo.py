@@ -10,6 +10,7 @@ from typing import Literal
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from indigo_cli.core.settings import Count, Rate
 from indigo_cli.core.vocab import BOS, EOD, EOS
@@ -211,7 +212,7 @@ class Indigo(nn.Module):
     def start(self, source: Source) -> IndigoState:
         """See `SerialDecoder`. Both boundaries stand."""
         memory = self._encode(source)
-        state = self.decoder.start(memory, source.mask, extra=2 * memory.shape[2])
+        state = self.decoder.start(memory, source.mask, own=memory.shape[2])
         ends = source.values.new_tensor([BOS, EOS]).expand(len(source.values), 2)
         left = memory.new_tensor([[0.0, 0.0], [1.0, 0.0]]).expand(len(ends), 2, 2)
         rank = ends.new_tensor([0, 1]).expand(len(ends), 2)
@@ -221,22 +222,28 @@ class Indigo(nn.Module):
     def _extend(
         self, state: DecoderState, words_Pn: Tensor, left_PnR: Tensor, rank_PR: Tensor, right_PR: Tensor
     ) -> IndigoState:
-        hidden, record = self.decoder.extend(self.embeddings.embed_target(words_Pn), state, left_PnR=left_PnR)
+        hidden = self.decoder.extend(self.embeddings.embed_target(words_Pn), state, left_PnR=left_PnR)
+        state.cache.write_own(hidden)
         model_dim = hidden.shape[2]
-        query, word, keys = self.heads(hidden).split([model_dim, model_dim, 2 * model_dim], dim=-1)
-        record[:] = keys.transpose(0, 1)
-        new = IndigoState(state, query[:, -1], word[:, -1], rank_PR, right_PR)
+        query, word = functional.linear(hidden[:, -1], self.heads.weight[: 2 * model_dim]).chunk(2, dim=1)
+        new = IndigoState(state, query, word, rank_PR, right_PR)
         if self.position_first is not None:
             own_SB = torch.arange(len(rank_PR), device=rank_PR.device).unflatten(0, (state.sentences, -1))
             own_SB, place = own_SB - own_SB[:, :1], own_SB.flatten()
             scaled = (new.query_PD * self.pointer_scale).unflatten(0, own_SB.shape)
-            new.open_PA = open_slots(new, own_SB, place, scaled).flatten(0, 1)
+            new.open_PA = open_slots(new, own_SB, place, scaled, self._pointers).flatten(0, 1)
         return new
+
+    @property
+    def _pointers(self) -> Tensor:
+        """(2, D, D): C and D of Eq. 9."""
+        model_dim = self.heads.in_features
+        return self.heads.weight[2 * model_dim :].view(2, model_dim, model_dim)
 
     def words(self, state: IndigoState) -> WordScores:
         """See `SerialDecoder` (Eq. 8)."""
         if self.position_first is not None:
-            return self.position_first.words(state, self.embeddings)
+            return self.position_first.words(state, self.embeddings, self._pointers)
         logits, log_z = self.embeddings.scores(state.word_PD)
         shape = (state.decoder.sentences, -1)
         return WordScores(logits.unflatten(0, shape), log_z.unflatten(0, shape))
@@ -247,15 +254,15 @@ class Indigo(nn.Module):
             return self.position_first.slots(state, parent_SC, word_SC)
         place, _ = places(parent_SC, len(state.query_PD))
         query = self._pointer_query(state.query_PD[place], word_SC.flatten()).unflatten(0, parent_SC.shape)
-        log_probs = open_slots(state, parent_SC, place, query)
+        log_probs = open_slots(state, parent_SC, place, query, self._pointers)
         return torch.where((word_SC == EOD)[..., None], end_slot(log_probs), log_probs)
 
     def advance(self, state: IndigoState, parent_SB: Tensor, word_SB: Tensor, anchor_SB: Tensor) -> IndigoState:
         """See `SerialDecoder`: Eqs. 5 and 6 without a matrix, since only the new row of R is ever needed."""
         place, moved = places(parent_SB, len(state.query_PD))
         rank, right = state.rank_PR, state.right_PR
+        state.decoder.cache.choose(parent_SB)
         if moved:
-            state.decoder.cache.reorder(place)
             rank, right = rank[place], right[place]
         neighbour = anchor_row(anchor_SB.reshape(-1, 1))
         at = rank.gather(1, neighbour)

@@ -62,7 +62,7 @@ class IndigoState:
     """Cached decoding.
 
     Args:
-        decoder: Keys and values; its records end with the left and the right pointer key (2 D).
+        decoder: Keys and values, and h of each row, from which pointer keys are made.
         query_PD: h E of the newest row.
         word_PD: h F of the newest row.
         rank_PR: Present absolute position of each row, 0 = `<s>`.
@@ -78,18 +78,21 @@ class IndigoState:
     open_PA: Tensor | None = None
 
 
-def open_slots(state: IndigoState, parent_SC: Tensor, place_C: Tensor, query_SCD: Tensor) -> Tensor:
+def open_slots(
+    state: IndigoState, parent_SC: Tensor, place_C: Tensor, query_SCD: Tensor, pointers_2DD: Tensor
+) -> Tensor:
     """Return (S, C, A) log p(slot); the two keys of a slot are added before anything ranks them (Eqs. 9 and 11).
 
     Args:
         parent_SC: Whose slots each candidate asks for, within its sentence.
         place_C: The same as places, (S * C,).
         query_SCD: Scaled pointer query of each candidate.
+        pointers_2DD: C and D of Eq. 9. They turn the queries, since q . (h C) = (q C^T) . h: one vector a row is kept
+            instead of two keys, which is half of what must be read at every step.
     """
-    model_dim = query_SCD.shape[2]
-    keys = state.decoder.cache.rows()[:, :, -2 * model_dim :].transpose(0, 1)
-    to_left = _parent_products(keys[:, :, :model_dim], query_SCD, parent_SC).float()
-    to_right = _parent_products(keys[:, :, model_dim:], query_SCD, parent_SC).float()
+    queries = torch.matmul(query_SCD.flatten(0, 1), pointers_2DD).unflatten(1, parent_SC.shape)
+    products = state.decoder.cache.own_products(queries.permute(1, 2, 0, 3), parent_SC).float().flatten(0, 1)
+    to_left, to_right = products[:, 0], products[:, 1]
     slots = torch.logaddexp(to_right, to_left.gather(1, state.right_PR[place_C]))
     slots = without_right_end(slots)  # there is none right of `</s>`
     log_probs: Tensor = slots.log_softmax(dim=1).unflatten(0, parent_SC.shape)
@@ -104,20 +107,3 @@ def without_right_end(of_rows: Tensor) -> Tensor:
 def anchor_row(anchor: Tensor) -> Tensor:
     """Return the rows of anchors: row 1 is `</s>`, which nothing is inserted right of."""
     return anchor + (anchor > LEFT_END)
-
-
-def _parent_products(keys_PRD: Tensor, query_SCD: Tensor, parent_SC: Tensor) -> Tensor:
-    """Return (S * C, R) products of each candidate's query with the keys of its parent.
-
-    All hypotheses of a sentence are multiplied with all its candidates, and one product in B is kept: that reads the
-    keys where they lie, which costs less than copying those of each parent.
-    """
-    sentences, candidates, model_dim = query_SCD.shape
-    beam = len(keys_PRD) // sentences
-    queries = query_SCD[:, None].expand(sentences, beam, candidates, model_dim).reshape(-1, candidates, model_dim)
-    products: Tensor = torch.bmm(keys_PRD, queries.transpose(1, 2)).unflatten(0, (sentences, beam))  # (S, B, R, C)
-    if beam == 1:
-        return products[:, 0].transpose(1, 2).flatten(0, 1)
-    sentence = torch.arange(sentences, device=parent_SC.device)[:, None]
-    candidate = torch.arange(candidates, device=parent_SC.device)[None]
-    return products[sentence, parent_SC, :, candidate].flatten(0, 1)

@@ -9,6 +9,7 @@ Shape letters as in `indigo_slots`; V words of the softmax.
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from indigo_cli.core.vocab import EOD, FIRST_WORD
 from indigo_cli.models.indigo_slots import GoldSlots, IndigoState, anchor_row, without_right_end
@@ -64,14 +65,16 @@ class PositionFirst(nn.Module):
             objectives.append(objective)
         return objectives[0] + objectives[1], nll
 
-    def words(self, state: IndigoState, embeddings: Embeddings) -> WordScores:
-        """Score the words of each hypothesis' best slot."""
+    def words(self, state: IndigoState, embeddings: Embeddings, pointers_2DD: Tensor) -> WordScores:
+        """Score the words of each hypothesis' best slot; for `pointers_2DD` see `open_slots`."""
         assert state.open_PA is not None
         left = anchor_row(state.open_PA.argmax(dim=1))
         place = torch.arange(len(left), device=left.device)
         right = state.right_PR[place, left]
-        left_keys, right_keys = state.decoder.cache.rows()[:, :, -2 * state.word_PD.shape[1] :].chunk(2, dim=2)
-        logits, _ = embeddings.scores(self.feature(state.word_PD, left_keys[right, place], right_keys[left, place]))
+        cache = state.decoder.cache
+        left_keys = functional.linear(cache.own_of(right), pointers_2DD[0])
+        right_keys = functional.linear(cache.own_of(left), pointers_2DD[1])
+        logits, _ = embeddings.scores(self.feature(state.word_PD, left_keys, right_keys))
         logits[:, :AFTER_EOD].masked_fill_((right != RIGHT_END)[:, None], -torch.inf)
         shape = (state.decoder.sentences, -1)
         return WordScores(logits.unflatten(0, shape), logits.logsumexp(dim=1).unflatten(0, shape))

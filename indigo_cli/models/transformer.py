@@ -14,10 +14,14 @@ from indigo_cli.core.settings import Count, Rate
 from indigo_cli.core.vocab import BOS
 from indigo_cli.data.batch import Batch, Source
 from indigo_cli.models.protocol import Losses, StepLogProbs, WordScores
-from indigo_cli.models.serial import Terms, check_width, gold_words, places, places_of, step_log_probs
+from indigo_cli.models.serial import Terms, check_width, gold_words, places_of, step_log_probs
 from indigo_cli.nn.blocks import Decoder, DecoderState, Encoder, initialise
 from indigo_cli.nn.embedding import Embeddings
 from indigo_cli.nn.losses import word_loss
+from indigo_cli.nn.positions.sinusoidal import sinusoid
+
+MORE_POSITIONS = 64
+"""Codes of positions that decoding computes at a time."""
 
 
 @dataclass(frozen=True)
@@ -64,11 +68,12 @@ def build(config: TransformerConfig, *, source_size: int, target_size: int, orde
 
 @dataclass
 class TransformerState:
-    """Cached decoding: the cache, and features of the newest row of each place."""
+    """Cached decoding: the cache, features of the newest row of each place, codes of the first positions."""
 
     decoder: DecoderState
     hidden_PD: Tensor
     length: int
+    positions_RD: Tensor
 
 
 class Transformer(nn.Module):
@@ -118,7 +123,7 @@ class Transformer(nn.Module):
         first = target.new_full((len(target), 1), BOS)
         rows = torch.cat((first, target), dim=1)
         hidden = self.decoder(
-            self.embeddings.embed_target(rows, torch.arange(rows.shape[1], device=rows.device)),
+            self.embeddings.embed_target(rows, self._positions(rows.shape[1], rows.device)),
             memory,
             batch.source.mask,
         )
@@ -138,12 +143,16 @@ class Transformer(nn.Module):
         """See `SerialDecoder`."""
         state = self.decoder.start(self._encode(source), source.mask)
         first = source.values.new_full((len(source.values), 1), BOS)
-        return self._append(state, first, 0)
+        return self._append(state, first, 0, self._positions(MORE_POSITIONS, first.device))
 
-    def _append(self, state: DecoderState, word_P1: Tensor, length: int) -> TransformerState:
-        position = torch.tensor([length], device=word_P1.device)
-        hidden, _ = self.decoder.extend(self.embeddings.embed_target(word_P1, position), state)
-        return TransformerState(state, hidden[:, 0], length)
+    def _positions(self, count: int, device: torch.device) -> Tensor:
+        return sinusoid(torch.arange(count, device=device), self.embeddings.model_dim)
+
+    def _append(self, state: DecoderState, word_P1: Tensor, length: int, positions_RD: Tensor) -> TransformerState:
+        if length == len(positions_RD):
+            positions_RD = self._positions(length + MORE_POSITIONS, word_P1.device)
+        hidden = self.decoder.extend(self.embeddings.embed_target(word_P1, positions_RD[length]), state)
+        return TransformerState(state, hidden[:, 0], length, positions_RD)
 
     def words(self, state: TransformerState) -> WordScores:
         """See `SerialDecoder`."""
@@ -159,12 +168,12 @@ class Transformer(nn.Module):
         self, state: TransformerState, parent_SB: Tensor, word_SB: Tensor, anchor_SB: Tensor
     ) -> TransformerState:
         """See `SerialDecoder`."""
-        place, moved = places(parent_SB, len(state.hidden_PD))
-        if moved:
-            state.decoder.cache.reorder(place)
-        return self._append(state.decoder, word_SB.reshape(-1, 1), state.length + 1)
+        state.decoder.cache.choose(parent_SB)
+        return self._append(state.decoder, word_SB.reshape(-1, 1), state.length + 1, state.positions_RD)
 
     def keep(self, state: TransformerState, sentence_index: Tensor) -> TransformerState:
         """See `SerialDecoder`."""
         place = places_of(sentence_index, len(state.hidden_PD) // state.decoder.sentences)
-        return TransformerState(state.decoder.keep(sentence_index, place), state.hidden_PD[place], state.length)
+        return TransformerState(
+            state.decoder.keep(sentence_index, place), state.hidden_PD[place], state.length, state.positions_RD
+        )

@@ -1,7 +1,8 @@
 """Encoder and decoder stacks, pre-norm, for teacher forcing and for cached decoding.
 
 Shape letters: S sentences, X source length, N sequences, R rows (tokens), P places (hypotheses), B hypotheses a
-sentence, H heads, D model width, d = D / H, L layers.
+sentence, H heads, D model width, d = D / H. G groups of hypotheses that share nodes (see `NodeCache`), Q new rows of a
+group.
 """
 
 from collections.abc import Iterator
@@ -11,8 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from indigo_cli.nn.attention import CrossAttention, RelationTable, Scale, SelfAttention, merge_heads, split_heads
-from indigo_cli.nn.cache import RowCache
+from indigo_cli.nn.attention import CrossAttention, RelationTable, Scale, SelfAttention, attend
+from indigo_cli.nn.cache import NodeCache
 
 
 class FeedForward(nn.Module):
@@ -25,7 +26,7 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(..., D) -> (..., D)."""
-        y: Tensor = self.outer(functional.relu(self.inner(x)))
+        y: Tensor = self.outer(functional.relu(self.inner(x), inplace=True))
         return y
 
 
@@ -120,29 +121,28 @@ class DecoderState:
     """What cached decoding keeps: the source of each sentence once, the rows of each hypothesis.
 
     Args:
-        memory: Keys and values of the source for each layer, (S, H, X, d).
-        memory_mask: (S, 1, 1, X) bool.
+        memory: Keys and values of the source for each layer, (S * H, X, d).
+        memory_mask: (S * H, 1, X), 0 or -inf.
         projections: Joint self-attention projection of each layer, folded once.
-        cache: Records of L x (key, value) of width D, then `extra` floats for the system's own use.
+        cache: Keys and values of the rows, and what the system itself keeps of them.
         sentences: S.
     """
 
     memory: list[tuple[Tensor, Tensor]]
     memory_mask: Tensor
     projections: list[tuple[Tensor, Tensor | None]]
-    cache: RowCache
+    cache: NodeCache
     sentences: int
 
     def keep(self, sentence_index: Tensor, place_index: Tensor) -> "DecoderState":
         """Drop the other sentences and places."""
-        memory = [
-            (key.index_select(0, sentence_index), value.index_select(0, sentence_index)) for key, value in self.memory
-        ]
-        self.cache.reorder(place_index)
+        heads = torch.arange(len(self.memory_mask) // self.sentences, device=sentence_index.device)
+        index = (sentence_index[:, None] * len(heads) + heads).flatten()
+        self.cache.keep(sentence_index, place_index)
         return replace(
             self,
-            memory=memory,
-            memory_mask=self.memory_mask.index_select(0, sentence_index),
+            memory=[(key.index_select(0, index), value.index_select(0, index)) for key, value in self.memory],
+            memory_mask=self.memory_mask.index_select(0, index),
             sentences=len(sentence_index),
         )
 
@@ -197,62 +197,49 @@ class Decoder(nn.Module):
             assert isinstance(layer, DecoderLayer)
             yield layer
 
-    def start(self, memory_SXD: Tensor, memory_mask_SX: Tensor, *, extra: int = 0) -> DecoderState:
-        """Prepare cached decoding with one hypothesis a sentence; records get `extra` more floats."""
-        width = 2 * len(self.layers) * memory_SXD.shape[2] + extra
+    def start(self, memory_SXD: Tensor, memory_mask_SX: Tensor, *, own: int = 0) -> DecoderState:
+        """Prepare cached decoding with one hypothesis a sentence; the system keeps `own` floats of each row."""
+        layers = list(self._typed_layers())
+        heads = layers[0].attention.num_heads
+        mask = torch.zeros_like(memory_mask_SX, dtype=memory_SXD.dtype).masked_fill_(~memory_mask_SX, -torch.inf)
         return DecoderState(
-            memory=[layer.cross.memory(memory_SXD) for layer in self._typed_layers()],
-            memory_mask=memory_mask_SX[:, None, None, :],
-            projections=[layer.attention.projection() for layer in self._typed_layers()],
-            cache=RowCache(width, memory_SXD.shape[0], like=memory_SXD),
-            sentences=memory_SXD.shape[0],
+            memory=[layer.cross.step_memory(memory_SXD) for layer in layers],
+            memory_mask=mask.repeat_interleave(heads, dim=0)[:, None],
+            projections=[layer.attention.step_projection() for layer in layers],
+            cache=NodeCache(
+                len(layers), heads, layers[0].attention.head_dim, own=own, groups=len(memory_SXD), like=memory_SXD
+            ),
+            sentences=len(memory_SXD),
         )
 
-    def extend(self, x_PnD: Tensor, state: DecoderState, *, left_PnR: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    def extend(self, x_PnD: Tensor, state: DecoderState, *, left_PnR: Tensor | None = None) -> Tensor:
         """Append n rows to every hypothesis.
 
         Args:
             x_PnD: Embedded new rows of each place; P = S * B, hypotheses of a sentence side by side.
             state: Its cache grows in place.
-            left_PnR: With relations, float (P, n, R): 1 where a row (R counts old and new ones) stands left of the new.
-        Returns: (P, n, D) features, and the new rows' part of the record that is the system's own, (n, P, extra).
+            left_PnR: With relations, (P, n, R): 1 where a row (R counts old and new ones) stands left of the new.
+        Returns: (P, n, D) features.
         """
-        places, count, model_dim = x_PnD.shape
-        record = state.cache.grow(count)
-        rows_RPW = state.cache.rows()
-        rows = len(rows_RPW)
-        causal = None
-        if count > 1:
-            causal = torch.full((count, rows), -torch.inf, dtype=x_PnD.dtype, device=x_PnD.device).triu_(
-                rows - count + 1
-            )
+        cache, model_dim = state.cache, x_PnD.shape[2]
+        cache.grow(x_PnD.shape[1])
+        mask = cache.mask(x_PnD.shape[1])
+        left = None if left_PnR is None else cache.spread(left_PnR)
+        if left is None and mask is not None and len(mask) > 1:
+            mask = mask.repeat_interleave(len(state.memory_mask) // state.sentences, dim=0)  # of every head
+        x_GQD = x_PnD.reshape(cache.groups, -1, model_dim)
         for index, layer in enumerate(self._typed_layers()):
             attention = layer.attention
-            query, key, value, *relation = attention.project(layer.attention_norm(x_PnD), state.projections[index])
-            at = 2 * index * model_dim
-            record[:, :, at : at + model_dim] = key.transpose(0, 1)
-            record[:, :, at + model_dim : at + 2 * model_dim] = value.transpose(0, 1)
-            keys = split_heads(rows_RPW[:, :, at : at + model_dim].transpose(0, 1), attention.num_heads)
-            values = split_heads(
-                rows_RPW[:, :, at + model_dim : at + 2 * model_dim].transpose(0, 1), attention.num_heads
-            )
-            bias = causal
-            if relation:
-                assert left_PnR is not None
-                to_left, to_self = relation
-                bias = to_left[..., None] * left_PnR[:, None].to(to_left.dtype)
-                bias.diagonal(offset=rows - count, dim1=-2, dim2=-1).add_(to_self)
-                if causal is not None:
-                    bias = bias + causal
-            mixed = functional.scaled_dot_product_attention(
-                split_heads(query, attention.num_heads), keys, values, attn_mask=bias, scale=attention.scale
-            )
-            x_PnD = x_PnD + attention.out(merge_heads(mixed))
-            folded = x_PnD.reshape(state.sentences, -1, model_dim)  # hypotheses of a sentence are queries of one source
-            crossed = layer.cross(layer.cross_norm(folded), state.memory[index], state.memory_mask)
-            x_PnD = x_PnD + crossed.reshape(places, count, model_dim)
-            x_PnD = x_PnD + layer.ff(layer.ff_norm(x_PnD))
-        return self.norm(x_PnD), record[:, :, 2 * len(self.layers) * model_dim :]
+            joint = functional.linear(layer.attention_norm(x_GQD), *state.projections[index])
+            new = joint[:, :, : 3 * model_dim].unflatten(2, (3, attention.num_heads, -1)).permute(2, 0, 3, 1, 4)
+            keys, values = cache.write(index, new[1:])
+            bias = mask if left is None else attention.step_bias(joint[:, :, 3 * model_dim :], left, mask)
+            x_GQD = x_GQD + attention.out(attend(new[0], keys, values, bias))
+            x_SQD = x_GQD.reshape(state.sentences, -1, model_dim)  # hypotheses of a sentence are queries of one source
+            x_SQD = x_SQD + layer.cross.step(layer.cross_norm(x_SQD), state.memory[index], state.memory_mask)
+            x_GQD = (x_SQD + layer.ff(layer.ff_norm(x_SQD))).reshape(cache.groups, -1, model_dim)
+        decoded: Tensor = self.norm(x_GQD)
+        return decoded.reshape(x_PnD.shape)
 
 
 def repeat_rows(x: Tensor, times: int) -> Tensor:

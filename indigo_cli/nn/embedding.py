@@ -10,6 +10,9 @@ from indigo_cli.core.vocab import FIRST_WORD
 from indigo_cli.data.batch import Source
 from indigo_cli.nn.positions.sinusoidal import sinusoid
 
+TILE, FEWEST_COLUMNS = 1 << 16, 512
+"""Scores that are made at a time on a CPU, for so many words at least."""
+
 
 class Embeddings(nn.Module):
     """Source, target and output embedding; inputs are scaled by sqrt(D), the output layer is the target's rows.
@@ -38,11 +41,16 @@ class Embeddings(nn.Module):
             x = x + sinusoid(torch.arange(x.shape[1], device=x.device), x.shape[2])
         return functional.dropout(x, self.dropout, self.training)
 
+    @property
+    def model_dim(self) -> int:
+        """D."""
+        return self.target.embedding_dim
+
     def embed_target(self, ids: Tensor, position: Tensor | None = None) -> Tensor:
-        """Return (..., D) for ids (...); `position` broadcasts to their shape."""
+        """Return (..., D) for ids (...); `position` are codes of theirs, to be added; they broadcast to (..., D)."""
         x: Tensor = self.target(ids) * self.scale
         if position is not None:
-            x = x + sinusoid(position, x.shape[-1])
+            x = x + position
         return functional.dropout(x, self.dropout, self.training)
 
     @property
@@ -50,10 +58,18 @@ class Embeddings(nn.Module):
         """(V, D): output rows of the words of the softmax; PAD, `<s>` and `</s>` have none."""
         return self.target.weight[FIRST_WORD:]
 
+    @torch.no_grad()
     def scores(self, hidden_PD: Tensor) -> tuple[Tensor, Tensor]:
-        """Return (P, V) float32 logits and their (P,) log-normalisers."""
-        logits = functional.linear(hidden_PD, self.words).float()
-        if logits.device.type != "cpu":
+        """Return (P, V) float32 logits and their (P,) log-normalisers, without gradient: for decoding."""
+        words = self.words
+        if hidden_PD.device.type != "cpu" or torch.is_autocast_enabled("cpu"):
+            logits = functional.linear(hidden_PD, words).float()
             return logits, logits.logsumexp(-1)
-        # A few rows at a time stay in the cache: a third less time for 8,000 words.
-        return logits, torch.cat([rows.logsumexp(-1) for rows in logits.split(32)])
+        # A tile stays in the cache until it is summed up: with 4,773 words a quarter less time for 160 rows.
+        logits = hidden_PD.new_empty(len(hidden_PD), len(words))
+        columns = max(FEWEST_COLUMNS, TILE // max(len(hidden_PD), 1))
+        sums = []
+        for tile, some_words in zip(logits.split(columns, dim=1), words.split(columns), strict=True):
+            torch.mm(hidden_PD, some_words.T, out=tile)
+            sums.append(tile.logsumexp(dim=1))
+        return logits.float(), torch.stack(sums).logsumexp(dim=0).float()

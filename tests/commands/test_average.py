@@ -18,6 +18,7 @@ def run(tiny: Tiny, tmp_path: Path) -> Path:
     return Path(shutil.copytree(tiny.run, tmp_path / "run", symlinks=True))
 
 
+@pytest.mark.slow
 def test_an_average_is_a_checkpoint_of_the_run(indigo: Run, run: Path) -> None:
     done = indigo("average", run, "--last", "2")
     assert (done.status, done.out) == (0, "")

@@ -72,6 +72,7 @@ def test_the_first_of_several_systems_is_the_baseline(files: Path, capsys: pytes
     assert named["baseline"]["name"] == "hyp"
 
 
+@pytest.mark.slow
 def test_test_option_and_setting_choose_the_test(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     by_option = _json(capsys, "hyp", "best", "--reference", "ref", "--test", "randomisation")
     by_setting = _json(capsys, "hyp", "best", "--reference", "ref", "--set", "evaluate.significance=randomisation")

@@ -164,6 +164,7 @@ def test_one_of_two_files_may_be_standard_input(indigo: Any, traces: Path) -> No
     assert "one file only" in twice.err
 
 
+@pytest.mark.slow
 def test_pictures_and_pages_of_two_files(indigo: Any, traces: Path, orders: Path, tmp_path: Path) -> None:
     page, picture = tmp_path / "a.html", tmp_path / "a.png"
     done = indigo("show", traces, traces, "--id", "0", "--html", page, "--png", picture)

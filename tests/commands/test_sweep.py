@@ -10,6 +10,7 @@ import pytest
 from tests.tiny import Tiny
 
 
+@pytest.mark.slow
 def test_the_line_that_it_prints_gives_its_figure(indigo: Any, tiny: Tiny, tmp_path: Path) -> None:
     table, picture = tmp_path / "sweep.tsv", tmp_path / "sweep.png"
     done = indigo("decode", tiny.run, "--sweep", "decode.beam_size=1..3", "-o", table, "--png", picture)

@@ -167,6 +167,7 @@ class TestDraw:
     ids=["plain", "cold", "hot-top-k", "top-p", "all"],
 )
 @pytest.mark.parametrize("with_slots", [True, False])
+@pytest.mark.slow
 def test_traces_are_as_frequent_as_they_are_probable(config: DecodeConfig, with_slots: bool) -> None:
     decoder = random_table(11, num_words=4, with_slots=with_slots)
     found = search(decoder, config, width=150, limits=[2] * 40, keys=[A] * 40)

@@ -77,10 +77,11 @@ def exact_match(run: Path) -> float:
     ("system", "order", "setting"),
     [
         ("indigo", "r2l", "model.predict=word_first"),
-        pytest.param("indigo", "r2l", "model.predict=position_first", marks=pytest.mark.slow),
-        pytest.param("transformer", "l2r", "model.dropout=0.0", marks=pytest.mark.slow),
+        ("indigo", "r2l", "model.predict=position_first"),
+        ("transformer", "l2r", "model.dropout=0.0"),
     ],
 )
+@pytest.mark.slow
 def test_short_sequences_in_seconds(tmp_path: Path, system: str, order: str, setting: str) -> None:
     recipe = write_task(tmp_path, symbols=8, lengths=(2, 4), pairs=3000)
     options = (*SMALL, f"model.system={system}", f"order.name={order}", setting, "train.batch_tokens=256")

@@ -225,6 +225,7 @@ class TestAmongTheOthers:
         assert sorted(path.name for path in (run / "checkpoints").iterdir())[0] == "last"
 
 
+@pytest.mark.slow
 def test_a_trained_one_decodes_scores_and_starts_another_run(tiny: Tiny, tmp_path: Path) -> None:
     run = Path(shutil.copytree(tiny.run, tmp_path / "run", symlinks=True))
     assert len(average(run, last=2).steps) == 2

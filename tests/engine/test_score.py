@@ -487,6 +487,7 @@ def test_a_bag_is_made_from_its_target(tmp_path: Path, scored: Score) -> None:
     assert [strip(row) for row in rows] == [strip(row) for row in split]
 
 
+@pytest.mark.slow
 def test_position_first_learns_and_decodes_greedily(position_first: Path, tmp_path: Path) -> None:
     losses = [row["loss"] for row in valid_rows(position_first).values()]
     assert losses[-1] < losses[0] < 4.0

@@ -44,6 +44,7 @@ def report(*rows: Scored, higher: bool = True) -> SweepReport:
         (["decode.eod_penalty=-1..1"], ["decode.length_formula=gnmt", "decode.search=joint"]),
     ],
 )
+@pytest.mark.slow
 def test_every_figure_is_that_of_decode_and_evaluate(
     tiny: Tiny, tmp_path: Path, settings: list[str], overrides: list[str]
 ) -> None:

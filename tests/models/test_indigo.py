@@ -177,9 +177,9 @@ def test_the_cache_keeps_old_rows_bit_for_bit() -> None:
         state = model.start(collate_source([[A, B]]))
         one, zero = torch.tensor([[A]]), torch.tensor([[0]])
         for anchor in (0, 0, 2):
-            before = state.decoder.cache.rows().clone()
+            before = state.decoder.cache.own().clone()
             state = model.advance(state, zero, one, torch.tensor([[anchor]]))
-            assert torch.equal(state.decoder.cache.rows()[:-1], before)
+            assert torch.equal(state.decoder.cache.own()[:, :-1], before)
 
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=ids)

@@ -3,9 +3,18 @@
 import pytest
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from indigo_cli.models.indigo import IndigoConfig
-from indigo_cli.nn.attention import CrossAttention, RelationTable, Scale, SelfAttention, merge_heads, split_heads
+from indigo_cli.nn.attention import (
+    CrossAttention,
+    RelationTable,
+    Scale,
+    SelfAttention,
+    attend,
+    merge_heads,
+    split_heads,
+)
 from tests import reference
 from tests.tensors import assert_close
 
@@ -111,11 +120,25 @@ def test_heads_are_split_and_merged() -> None:
     assert torch.equal(merge_heads(split), x)
 
 
+@pytest.mark.parametrize("queries", [1, 3])
+def test_attention_of_a_few_queries(queries: int) -> None:
+    query, keys, values = (torch.randn(2, HEADS, rows, 3, dtype=torch.float64) for rows in (queries, ROWS, ROWS))
+    bias = torch.randn(2, HEADS, queries, ROWS, dtype=torch.float64)
+    bias[0, :, :, 2] = -torch.inf
+    for added in (None, bias):
+        wanted = functional.scaled_dot_product_attention(query, keys, values, attn_mask=added, scale=1.0)
+        got = attend(query, keys.flatten(0, 1), values.flatten(0, 1), None if added is None else added.flatten(0, 1))
+        assert_close(got, merge_heads(wanted), rtol=1e-10, atol=1e-10)
+
+
 def test_cross_attention_and_its_mask() -> None:
     torch.manual_seed(1)
     cross = CrossAttention(DIM, HEADS).double()
     rows, memory = torch.randn(2, 3, DIM, dtype=torch.float64), torch.randn(2, 4, DIM, dtype=torch.float64)
     mask = torch.tensor([[True] * 4, [True, True, False, False]])[:, None, None]
     got = cross(rows, cross.memory(memory), mask)
+    hidden = torch.zeros(2, 4, dtype=torch.float64).masked_fill(~mask[:, 0, 0], -torch.inf)
+    step = cross.step(rows, cross.step_memory(memory), hidden.repeat_interleave(HEADS, dim=0)[:, None])
+    assert_close(step, got, rtol=1e-10, atol=1e-10)
     assert_close(got[0], reference.cross_attention(cross, rows[0], memory[0]), rtol=1e-10, atol=1e-10)
     assert_close(got[1], reference.cross_attention(cross, rows[1], memory[1, :2]), rtol=1e-10, atol=1e-10)

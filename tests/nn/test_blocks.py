@@ -1,11 +1,13 @@
 """Stacks: teacher forcing = cached steps, padding is not seen, several orders of a source."""
 
 import math
+import random
 
 import pytest
 import torch
 from torch import Tensor, nn
 
+from indigo_cli.nn import cache
 from indigo_cli.nn.attention import RelationTable
 from indigo_cli.nn.blocks import Decoder, Encoder, initialise
 from tests import reference
@@ -45,15 +47,44 @@ def test_steps_of_any_size_are_the_whole(relations: RelationTable, pieces: list[
     decoder, left = make_decoder(relations), left_for(relations)
     x, memory = torch.randn(2, ROWS, DIM), torch.randn(2, 3, DIM)
     whole = decoder(x, memory, MASK, left=None if left is None else left[:, None])
-    state, done, found = decoder.start(memory, MASK, extra=2), 0, []
+    state, done, found = decoder.start(memory, MASK), 0, []
     for count in pieces:
         seen = done + count
         new_left = None if left is None else left[:, done:seen, :seen]
-        hidden, own = decoder.extend(x[:, done:seen], state, left_PnR=new_left)
-        assert own.shape == (count, 2, 2)
-        found.append(hidden)
+        found.append(decoder.extend(x[:, done:seen], state, left_PnR=new_left))
         done = seen
     assert_close(torch.cat(found, dim=1), whole, atol=1e-5)
+
+
+@tables
+@pytest.mark.parametrize("most", [0, 3, 99], ids=["copies", "both", "shared"])
+@torch.inference_mode()
+def test_hypotheses_that_branch_are_each_the_whole(
+    relations: RelationTable, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever parents a step takes: the newest row is that of the hypothesis alone, from nothing."""
+    for name, value in (("MAX_SHARED", most), ("SWEEP_EVERY", 2), ("SPARE", 1.0)):
+        monkeypatch.setattr(cache, name, value)
+    decoder, memory, choose = make_decoder(relations), torch.randn(2, 3, DIM), random.Random(1)
+    state = decoder.start(memory, MASK)
+    inputs = torch.randn(2, 1, 1, DIM)  # (S, B, R, D)
+    left = torch.zeros(2, 1, 1, 1)  # (S, B, R, R)
+    for beam in (1, 3, 5, 2, 2, 4, 1, 1, 3):
+        hypotheses = inputs.flatten(0, 1)
+        relation = None if relations == "none" else left.flatten(0, 1)
+        new = decoder.extend(
+            hypotheses[:, -1:], state, left_PnR=None if relation is None else relation[:, -1:].contiguous()
+        )
+        whole = decoder(hypotheses, memory, MASK, left=None if relation is None else relation[:, None])
+        assert_close(new, whole[:, -1:], atol=1e-5)
+        old, rows = inputs.shape[1:3]
+        parent = torch.tensor([[choose.randrange(old) for _ in range(beam)] for _ in range(2)])
+        state.cache.choose(parent)
+        at = torch.arange(2)[:, None]
+        inputs = torch.cat((inputs[at, parent], torch.randn(2, beam, 1, DIM)), dim=2)
+        left = torch.nn.functional.pad(left[at, parent], (0, 1, 0, 1))
+        left[:, :, rows, :rows] = torch.randint(0, 2, (2, beam, rows)).float()
+        left[:, :, :rows, rows] = 1.0 - left[:, :, rows, :rows]
 
 
 @tables
@@ -105,8 +136,7 @@ def test_keeping_some_sentences() -> None:
     state = decoder.start(memory, MASK)
     decoder.extend(x[:, :4], state)
     state = state.keep(torch.tensor([1]), torch.tensor([1]))
-    hidden, _ = decoder.extend(x[1:, 4:], state)
-    assert_close(hidden, decoder(x, memory, MASK)[1:, 4:], atol=1e-5)
+    assert_close(decoder.extend(x[1:, 4:], state), decoder(x, memory, MASK)[1:, 4:], atol=1e-5)
 
 
 def test_initial_values() -> None:

@@ -5,6 +5,7 @@ import torch
 
 from indigo_cli.core.vocab import EOD, FIRST_WORD
 from indigo_cli.data.collate import collate_source
+from indigo_cli.nn import embedding
 from indigo_cli.nn.embedding import Embeddings
 from indigo_cli.nn.positions.sinusoidal import sinusoid
 from tests.tensors import assert_close
@@ -27,10 +28,8 @@ def test_positions_are_added_where_asked() -> None:
     plain, placed = (table.embed_source(source, sinusoidal=flag) for flag in (False, True))
     assert_close(placed - plain, sinusoid(torch.arange(4), 4)[None])
     ids = torch.tensor([[6], [7]])
-    assert_close(
-        table.embed_target(ids, torch.tensor([5])) - table.embed_target(ids),
-        sinusoid(torch.tensor([[5], [5]]), 4),
-    )
+    code = sinusoid(torch.tensor([5]), 4)
+    assert_close(table.embed_target(ids, code) - table.embed_target(ids), code.expand(2, 1, 4))
 
 
 def test_sides_share_a_table_or_not() -> None:
@@ -46,10 +45,13 @@ def test_two_vocabularies_cannot_share() -> None:
         make(source_size=8)
 
 
-@pytest.mark.parametrize("rows", [1, 31, 32, 33, 70])
-def test_scores_are_the_softmax_over_words(rows: int) -> None:
-    """`<eod>` is the first column: PAD, `<s>` and `</s>` have none."""
-    table, hidden = make(), torch.randn(rows, 4)
+@pytest.mark.parametrize(("tile", "fewest"), [(1, 1), (1, 4), (6, 1), (99, 1), (1, 99)])
+def test_scores_are_the_softmax_over_words(tile: int, fewest: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`<eod>` is the first column: PAD, `<s>` and `</s>` have none. However many words are scored at a time."""
+    monkeypatch.setattr(embedding, "TILE", tile)
+    monkeypatch.setattr(embedding, "FEWEST_COLUMNS", fewest)
+    rows, table = 3, make()
+    hidden = torch.randn(rows, 4)
     logits, log_z = table.scores(hidden)
     assert logits.shape == (rows, 9 - FIRST_WORD)
     assert_close(logits - log_z[:, None], (hidden @ table.target.weight.T)[:, FIRST_WORD:].log_softmax(1))
