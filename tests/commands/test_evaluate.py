@@ -92,6 +92,7 @@ def test_json_holds_the_intervals_anyway(files: Path, capsys: pytest.CaptureFixt
     assert '"ci"' in out and "note: --intervals" in err
 
 
+@pytest.mark.slow
 def test_markdown_and_latex_go_to_stdout(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     args = ["evaluate", "hyp", "best", "--reference", "ref", "--by-length"]
     assert main([*args, "--format", "markdown"]) == 0

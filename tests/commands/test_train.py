@@ -123,6 +123,7 @@ def test_a_non_finite_gradient_exits_1(indigo: Run, tiny: Tiny, monkeypatch: pyt
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.slow
 def test_signals_save_and_exit(
     indigo: Run, tiny: Tiny, monkeypatch: pytest.MonkeyPatch, number: signal.Signals, status: int
 ) -> None:

@@ -180,6 +180,7 @@ def _record(line: int, text: str, order: tuple[int, ...], score: float = -1.0) -
     )
 
 
+@pytest.mark.slow
 def test_tiny_sentences_come_from_the_standard_library_alone() -> None:
     found = find_sentences("tiny")
     assert len(found.train) > 500

@@ -237,6 +237,7 @@ class TestResume:
         assert log_of(tmp_path / "whole") == log_of(tmp_path / "run")
 
     @pytest.mark.parametrize("share", [0.0, 0.5, 0.99])
+    @pytest.mark.slow
     def test_case_69_a_damaged_checkpoint_is_said_and_the_one_before_taken(
         self, tiny: Tiny, tmp_path: Path, capsys: pytest.CaptureFixture[str], share: float
     ) -> None:
@@ -316,6 +317,7 @@ class TestNonFinite:
         assert not (tmp_path / "run" / "checkpoints").exists()
 
 
+@pytest.mark.slow
 class TestSignals:
     @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
     @pytest.mark.parametrize("batch", [1, 7, 8])

@@ -115,6 +115,7 @@ def steps_of(run: Path, record: TraceRecord, source: Sequence[int]) -> tuple[lis
 
 class TestTraces:
     @pytest.mark.parametrize("name", ["tiny", "transformer", "scaled", "position_first"])
+    @pytest.mark.slow
     def test_a_trained_model_scores_what_it_decoded(
         self, name: str, request: pytest.FixtureRequest, scored: Score, tmp_path: Path, tiny: Tiny
     ) -> None:
