@@ -29,7 +29,7 @@ bench-peers: $(READY) $(PEERS)/.ready
 	OMP_WAIT_POLICY=PASSIVE $(BIN)/python benchmarks/peers/compare.py $(PEERS)/bin/python $(ARGS)
 
 $(PEERS)/.ready: benchmarks/peers/requirements.txt | $(READY)
-	test -x $(PEERS)/bin/python || $(PYTHON) -m venv $(PEERS)
+	test -x $(PEERS)/bin/python || $(BIN)/python -m venv $(PEERS)
 	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt torch
 	$(BIN)/uv pip install --quiet --python $(PEERS)/bin/python -r benchmarks/peers/requirements.txt
 	@touch $@

@@ -4,16 +4,14 @@ import json
 import sys
 from pathlib import Path
 
-import matplotlib
-
-matplotlib.use("Agg")
-from matplotlib import pyplot as plt
+from indigo_cli.engine.plot import new_figure, save_png
 
 
 def main() -> None:
     """Read the logs and write one picture."""
     output, *logs = map(Path, sys.argv[1:])
-    figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
+    figure = new_figure()
+    axes = figure.add_subplot()
     for path in logs:
         rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
         train = [(row["step"], row["loss"]) for row in rows if "split" not in row]
@@ -22,7 +20,7 @@ def main() -> None:
         axes.plot(*zip(*valid, strict=True), "o--", color=line.get_color(), label="validation")
     axes.set(xlabel="updates", ylabel="nats a token, all parts", ylim=(1, 6))
     axes.legend()
-    figure.savefig(output, dpi=110)
+    save_png(figure, output, overwrite=True)
 
 
 if __name__ == "__main__":

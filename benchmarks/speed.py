@@ -1,6 +1,9 @@
-"""Training step and cached decoding of InDIGO against the transformer of the same code and sizes (bars of issue 2).
+"""Training step and cached decoding of InDIGO against the transformer of the same code and sizes.
 
-python benchmarks/speed.py [train] [decode] [small] [large]
+python benchmarks/speed.py [train] [decode] [long] [small] [large]
+
+Without a part all of them, without a size both; `long` is for `small` only. The bars are those of issues 2 and, for
+`long`, 3.
 """
 
 import sys
@@ -20,6 +23,7 @@ from indigo_cli.models import MODELS
 
 VOCABULARY = 6000
 SYSTEMS = ("transformer", "indigo")
+PARTS = ("train", "decode", "long")
 
 
 @dataclass(frozen=True)
@@ -126,16 +130,17 @@ def long_sentences(size: Size) -> None:
 
 def main() -> None:
     """Run what the command line names, or everything."""
-    wanted = set(sys.argv[1:]) or {"train", "decode", "long", *SIZES}
-    for name in SIZES:
-        if name not in wanted:
-            continue
-        if "train" in wanted:
+    wanted = sys.argv[1:]
+    if unknown := set(wanted) - {*PARTS, *SIZES}:
+        raise SystemExit(f"unknown: {' '.join(sorted(unknown))}; known: {' '.join((*PARTS, *SIZES))}")
+    parts = [part for part in PARTS if part in wanted] or PARTS
+    for name in [name for name in SIZES if name in wanted] or SIZES:
+        if "train" in parts:
             training(SIZES[name])
-        if "decode" in wanted:
+        if "decode" in parts:
             for beam in (1, 5, 10):
                 decoding(SIZES[name], beam)
-        if "long" in wanted and name == "small":
+        if "long" in parts and name == "small":
             long_sentences(SIZES[name])
 
 

@@ -59,8 +59,10 @@ def first_answer(run: Path) -> tuple[float, float]:
     source, answers = pipes(process)
     source.write(b"a line\n")
     source.flush()
-    answers.readline()
+    answer = answers.readline()
     wall = time.perf_counter() - start
+    if not answer:
+        raise SystemExit(f"no answer, status {process.wait()}: does `indigo decode {run}` work by hand?")
     source.close()
     answers.close()
     process.wait()

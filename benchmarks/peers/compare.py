@@ -49,7 +49,8 @@ class Worker:
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         if not line:
-            raise SystemExit(f"{' '.join(map(str, self.process.args))} ended with status {self.process.wait()}")
+            command = " ".join(map(str, self.process.args))
+            raise SystemExit(f"ended with status {self.process.wait()}, run it by hand to see why: {command}")
         return line
 
     def seconds(self, task: str) -> float:

@@ -72,7 +72,6 @@ class TransformerState:
 
     decoder: DecoderState
     hidden_PD: Tensor
-    length: int
     positions_RD: Tensor
 
 
@@ -143,16 +142,17 @@ class Transformer(nn.Module):
         """See `SerialDecoder`."""
         state = self.decoder.start(self._encode(source), source.mask)
         first = source.values.new_full((len(source.values), 1), BOS)
-        return self._append(state, first, 0, self._positions(MORE_POSITIONS, first.device))
+        return self._append(state, first, self._positions(MORE_POSITIONS, first.device))
 
     def _positions(self, count: int, device: torch.device) -> Tensor:
         return sinusoid(torch.arange(count, device=device), self.embeddings.model_dim)
 
-    def _append(self, state: DecoderState, word_P1: Tensor, length: int, positions_RD: Tensor) -> TransformerState:
-        if length == len(positions_RD):
-            positions_RD = self._positions(length + MORE_POSITIONS, word_P1.device)
-        hidden = self.decoder.extend(self.embeddings.embed_target(word_P1, positions_RD[length]), state)
-        return TransformerState(state, hidden[:, 0], length, positions_RD)
+    def _append(self, state: DecoderState, word_P1: Tensor, positions_RD: Tensor) -> TransformerState:
+        position = state.cache.num_rows
+        if position == len(positions_RD):
+            positions_RD = self._positions(position + MORE_POSITIONS, word_P1.device)
+        hidden = self.decoder.extend(self.embeddings.embed_target(word_P1, positions_RD[position]), state)
+        return TransformerState(state, hidden[:, 0], positions_RD)
 
     def words(self, state: TransformerState) -> WordScores:
         """See `SerialDecoder`."""
@@ -169,11 +169,9 @@ class Transformer(nn.Module):
     ) -> TransformerState:
         """See `SerialDecoder`."""
         state.decoder.cache.choose(parent_SB)
-        return self._append(state.decoder, word_SB.reshape(-1, 1), state.length + 1, state.positions_RD)
+        return self._append(state.decoder, word_SB.reshape(-1, 1), state.positions_RD)
 
     def keep(self, state: TransformerState, sentence_index: Tensor) -> TransformerState:
         """See `SerialDecoder`."""
         place = places_of(sentence_index, len(state.hidden_PD) // state.decoder.sentences)
-        return TransformerState(
-            state.decoder.keep(sentence_index, place), state.hidden_PD[place], state.length, state.positions_RD
-        )
+        return TransformerState(state.decoder.keep(sentence_index, place), state.hidden_PD[place], state.positions_RD)

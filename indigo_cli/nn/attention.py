@@ -106,10 +106,10 @@ class SelfAttention(nn.Module):
         bias.diagonal(offset=rows - queries, dim1=2, dim2=3).add_(to_self)
         return bias.flatten(0, 1)
 
-    def project(self, x_NQD: Tensor, projection: tuple[Tensor, Tensor | None]) -> tuple[Tensor, ...]:
+    def project(self, x_NQD: Tensor) -> tuple[Tensor, ...]:
         """Return q, k, v, each (N, Q, D), and with relations c and g, each (N, H, Q), already scaled."""
         model_dim = self.qkv.in_features
-        joint = functional.linear(x_NQD, *projection)
+        joint = functional.linear(x_NQD, *self.projection())
         if not self.has_relations:
             query, key, value = joint.split(model_dim, dim=-1)
             return query, key, value
@@ -129,7 +129,7 @@ class SelfAttention(nn.Module):
             left: With relations, float, broadcastable to (N, 1, R, R), 1 where the key stands left of the query.
         Returns: (N, R, D).
         """
-        query, key, value, *relation = self.project(x_NRD, self.projection())
+        query, key, value, *relation = self.project(x_NRD)
         bias = mask
         if relation:
             assert left is not None and mask is not None

@@ -38,7 +38,11 @@ class NodeCache:
         self._path_GFR: Tensor | None = None  # None: one hypothesis a group, and its rows are the nodes
         self._shared = True
         self.num_nodes = 0
-        self.num_rows = 0
+
+    @property
+    def num_rows(self) -> int:
+        """R: each hypothesis has as many."""
+        return self.num_nodes if self._path_GFR is None else self._path_GFR.shape[2]
 
     @property
     def groups(self) -> int:
@@ -51,7 +55,6 @@ class NodeCache:
         new = count if self._path_GFR is None else self._path_GFR.shape[1]
         first = self.num_nodes
         self.num_nodes += new
-        self.num_rows += count
         capacity = self._own.shape[1]
         if self.num_nodes > capacity:
             self._resize(max(2 * capacity, self.num_nodes), kept=first)
@@ -111,8 +114,8 @@ class NodeCache:
         products = torch.bmm(query_SCKE.flatten(1, 2), self.own().transpose(1, 2)).view(*query_SCKE.shape[:3], -1)
         if self._path_GFR is None:
             return products
-        path_SCR = self._path_GFR.gather(1, parent_SC[..., None].expand(-1, -1, self.num_rows))
-        return products.gather(3, path_SCR[:, :, None].expand(-1, -1, query_SCKE.shape[2], -1))
+        path_SCKR = self._paths_of(parent_SC)[:, :, None].expand(-1, -1, query_SCKE.shape[2], -1)
+        return products.gather(3, path_SCKR)
 
     def choose(self, parent_SB: Tensor) -> None:
         """Replace the hypotheses of each sentence by the given ones, some perhaps several times."""
@@ -121,7 +124,7 @@ class NodeCache:
             self._unshare(parent_SB)
         elif self._shared:
             if self._path_GFR is not None or beam > 1:
-                self._path_GFR = self._paths().gather(1, parent_SB[..., None].expand(-1, -1, self.num_rows))
+                self._path_GFR = self._paths_of(parent_SB)
                 if self.num_rows % SWEEP_EVERY == 0:
                     self._sweep()
         else:
@@ -137,6 +140,10 @@ class NodeCache:
         if self._path_GFR is not None:
             return self._path_GFR
         return torch.arange(self.num_rows, device=self._own.device).expand(self.groups, 1, -1)
+
+    def _paths_of(self, parent_SC: Tensor) -> Tensor:
+        """Return (S, C, R) the paths of the given hypotheses, while sentences are the groups."""
+        return self._paths().gather(1, parent_SC[..., None].expand(-1, -1, self.num_rows))
 
     def _places(self, parent_SB: Tensor) -> Tensor:
         sentences = parent_SB.shape[0]
@@ -168,7 +175,7 @@ class NodeCache:
 
     def _unshare(self, parent_SB: Tensor) -> None:
         """Give every hypothesis a group of its own."""
-        self._take(self._paths().gather(1, parent_SB[..., None].expand(-1, -1, self.num_rows)))
+        self._take(self._paths_of(parent_SB))
         self._path_GFR, self._shared = None, False
 
     def _take(self, node_GFM: Tensor) -> None:

@@ -5,10 +5,12 @@ from typing import Any
 import pytest
 import torch
 
+from indigo_cli.core.vocab import EOD, FIRST_WORD
+from indigo_cli.models import transformer
 from indigo_cli.models.serial import gold_words, places, places_of
 from indigo_cli.models.transformer import TransformerConfig
 from tests import reference
-from tests.models.tiny import A, B, C, D, E, make_batch, make_config, make_system
+from tests.models.tiny import A, B, C, D, E, make_batch, make_config, make_system, play, word_log_probs
 from tests.tensors import assert_close
 
 SENTENCES = [([A, B, C], [A, B, C]), ([D], []), ([], [E]), ([C, C, D, E, A], [B, A, B, D])]
@@ -53,6 +55,17 @@ def test_source_positions(asked: str, ordered: bool) -> None:
     steps = reference.transformer_steps(model, config, [A, B], [C], ordered_source=ordered)
     wanted, _, _ = reference.losses(steps, [C], [0])
     assert_close(model(make_batch([[A, B]], [[C]], [[[0]]])).objective, wanted)
+
+
+@pytest.mark.parametrize("more", [1, 2, 64])
+@torch.inference_mode()
+def test_decoding_goes_on_where_its_codes_of_positions_end(more: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transformer, "MORE_POSITIONS", more)
+    model, target = make_system("transformer"), [B, A, B, D, C]
+    steps = model.log_probs(make_batch([[A, B]], [target], [[list(range(5))]]))
+    for step, word in enumerate([*target, EOD]):
+        found = word_log_probs(model, play(model, [A, B], target[:step], range(step)))
+        assert_close(found[0, 0, word - FIRST_WORD], steps.words[0, 0, step], rtol=1e-5)
 
 
 def test_an_odd_width() -> None:
