@@ -146,7 +146,7 @@ class Model:
             config, faults = parse_section(DecodeConfig, table, prefix=("decode",), places={})
             if config is None:
                 raise RecipeError(faults)
-            run = replace(run, recipe=replace(run.recipe, decode=config))
+            run = run.with_decode(config)
         return Generator(run, device=self.device, runtime=self.runtime, n_best=n_best, seed=seed)
 
 

@@ -1,5 +1,6 @@
 """What files say of themselves, and the forms in which `decode` writes its results."""
 
+import json
 from enum import StrEnum
 from typing import Any
 
@@ -12,6 +13,15 @@ class Format(StrEnum):
     text = "text"
     tsv = "tsv"
     jsonl = "jsonl"
+
+
+def parse_object(line: str) -> dict[str, Any] | None:
+    """Return the JSON object that a line is, None if it is anything else."""
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
 
 
 def check_header(header: dict[str, Any], *, where: str, format: str, version: int) -> None:

@@ -1,6 +1,7 @@
 """Traces: how one hypothesis grew, insertion by insertion, with the model's log-probabilities in nats."""
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from indigo_cli.core.order import Order, Slots, replay, slots_to_order
@@ -86,3 +87,10 @@ class Hypothesis:
     score: float
     finished: bool
     merged_log_prob: float | None = None
+
+
+def log_sum(log_probs: Iterable[float]) -> float:
+    """Return the log of the added probabilities."""
+    values = list(log_probs)
+    top = max(values)
+    return top + math.log(math.fsum(math.exp(value - top) for value in values))

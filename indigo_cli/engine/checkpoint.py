@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
-from torch import Tensor
+from torch import Tensor, nn
 
 from indigo_cli.core.format import check_header
 from indigo_cli.data.files import atomic_write_text, leftovers, sync_folder
@@ -47,6 +47,22 @@ class Checkpoint:
     def weights(self) -> dict[str, Tensor]:
         """Return the model's tensors."""
         return _read_tensors(self.folder / MODEL_FILE)
+
+    def load_into(self, system: nn.Module, *, whose: str, fix: str) -> None:
+        """Give a system these weights.
+
+        Args:
+            whose: What they may not fit, for the message.
+            fix: How to mend it.
+
+        Raises:
+            CheckpointError: other names or shapes.
+        """
+        try:
+            system.load_state_dict(self.weights())
+        except RuntimeError as error:
+            what = f"the weights do not fit {whose}: " + " ".join(str(error).split())[:300]
+            raise CheckpointError(what, where=str(self.folder), fix=fix) from error
 
     def training(self) -> dict[str, Tensor]:
         """Return the training state's tensors."""

@@ -23,9 +23,9 @@ from indigo_cli.engine.prepare import default_corpus_folder
 from indigo_cli.engine.run_folder import LOG_FILE, Log, RunFolder, lock_folder, vocabulary_digests
 from indigo_cli.engine.runtime import Runtime
 from indigo_cli.engine.signals import StopRequest, stop_requests
-from indigo_cli.engine.start import check_corpus, check_start, init_fact
+from indigo_cli.engine.start import check_corpus, check_start, init_fact, load_init
 from indigo_cli.engine.training_orders import order_digest, orders_of_files, orders_of_recipe, training_splits
-from indigo_cli.engine.updates import LossParts, StepReport, updates
+from indigo_cli.engine.updates import LossParts, StepReport, Window, updates
 from indigo_cli.errors import CheckpointError, RunError, UsageError
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ def train(
     torch.manual_seed(recipe.seed)
     system = build_system(recipe, corpus.codecs).to(device)
     if facts["init"] and checkpoints.newest_whole_checkpoint(run_path)[0] is None:  # else it goes on from there
-        _load_init(system, Path(facts["init"]["run"]), corpus)
+        load_init(system, Path(facts["init"]["run"]), corpus)
     with lock_folder(run_path):
         run = RunFolder.create(run_path, recipe_text=recipe_text, codecs=corpus.codecs, facts=facts)
         return _Fit(recipe, corpus, order_of, system, run, device=device, runtime=runtime).run(resume=resume)
@@ -155,25 +155,6 @@ def _recipe_text(recipe: "Recipe") -> str:
     from indigo_cli.recipe import dump_recipe
 
     return dump_recipe(recipe)
-
-
-def _load_init(system: nn.Module, init: Path, corpus: Corpus) -> None:
-    """Start from the weights of another run of the same vocabularies and sizes."""
-    found = checkpoints.open_checkpoint(init)
-    if found.facts.get("vocabularies") != vocabulary_digests(corpus.codecs):
-        raise CheckpointError(
-            "the vocabulary does not belong to this checkpoint: the corpus has another than the run to start from",
-            where=str(found.folder),
-            fix="preprocess the text with the codecs of that run's corpus, or train without --init",
-        )
-    try:
-        system.load_state_dict(found.weights())
-    except RuntimeError as error:
-        raise CheckpointError(
-            "the weights do not fit this model: " + " ".join(str(error).split())[:300],
-            where=str(found.folder),
-            fix="give --init a run of the same system and sizes",
-        ) from error
 
 
 class _Fit:
@@ -252,7 +233,7 @@ class _Fit:
 
     def _loop(self, log: Log, stop: StopRequest) -> None:
         config = self.config
-        window = _Window()
+        window = Window()
         validated = log.validated
         info = ""
         if self.step and self.step % config.validate_every == 0 and validated != self.step:
@@ -274,7 +255,7 @@ class _Fit:
                     log.write(row)
                     info = f"loss {row['loss']:.3f}"
                     info += self._time_left()
-                    window = _Window()
+                    window = Window()
                 bar.advance(info=info)
                 if stop:
                     self._save()
@@ -396,27 +377,3 @@ class _Fit:
         for name in names:
             checkpoints.link(self.checkpoints, name, target)
         checkpoints.prune(self.checkpoints, keep=self.config.keep)
-
-
-@dataclass
-class _Window:
-    """What has happened since the last row of the log."""
-
-    parts: LossParts = field(default_factory=LossParts)
-    tokens: int = 0
-    began: float = field(default_factory=time.monotonic)
-
-    def add(self, report: StepReport) -> None:
-        self.parts.merge(report.parts)
-        self.tokens += report.num_tokens
-
-    def row(self, report: StepReport) -> dict[str, Any]:
-        """Return the row of the log; waits for the device."""
-        return {
-            "step": report.step,
-            "epoch": report.epoch,
-            **self.parts.means(),
-            "lr": report.rate,
-            "tokens_per_second": self.tokens / max(time.monotonic() - self.began, 1e-9),
-            "grad_norm": float(report.grad_norm),
-        }

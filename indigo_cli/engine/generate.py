@@ -2,43 +2,20 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 
 from indigo_cli.core import console
+from indigo_cli.core.chunks import chunked
 from indigo_cli.core.format import Format
 from indigo_cli.data.corpus import Corpus
 from indigo_cli.data.files import open_output, refuse_existing
 from indigo_cli.engine.generator import Generator, block_size
-from indigo_cli.engine.lines import EncodedLine, encode_ids, line_blocks
+from indigo_cli.engine.lines import EncodedLine, LineCount, encode_item, line_blocks
 from indigo_cli.engine.loaded_run import load_ensemble
 from indigo_cli.engine.nbest import Output
 from indigo_cli.engine.runtime import Runtime
 from indigo_cli.engine.writers import WRITERS
 from indigo_cli.errors import UsageError
-
-NAMED_LINES = 5
-"""So many lines are named in a warning; all are counted."""
-
-
-@dataclass
-class LineCount:
-    """How many lines something happened to, and which were the first ones: constant memory."""
-
-    count: int = 0
-    first: list[int] = field(default_factory=list)
-
-    def add(self, number: int) -> None:
-        """Count a line (0-based)."""
-        self.count += 1
-        if len(self.first) < NAMED_LINES:
-            self.first.append(number)
-
-    def text(self, what: str) -> str:
-        """Return `N lines were WHAT: line 1, 2, ...`."""
-        named = ", ".join(str(number + 1) for number in self.first)
-        more = ", ..." if self.count > len(self.first) else ""
-        return f"{f'{self.count:,} lines were' if self.count > 1 else '1 line was'} {what}: line {named}{more}"
 
 
 @dataclass
@@ -140,10 +117,5 @@ def generate(
 
 def split_blocks(generator: Generator, corpus: Corpus, name: str, most: int) -> Iterator[list[EncodedLine]]:
     """Yield the sources of a split, at most `most` in a block; the same blocks whoever decodes them."""
-    split, max_length = corpus.split(name), generator.max_source
-    lines = (
-        encode_ids(int(number), split.source[i][: max_length + 1].tolist(), max_length=max_length)
-        for i, number in enumerate(split.lines)
-    )
-    while block := list(islice(lines, most)):
-        yield block
+    split = corpus.split(name)
+    return chunked((encode_item(split, i, max_length=generator.max_source) for i in range(len(split))), most)

@@ -6,11 +6,12 @@ import stat
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from indigo_cli.core.text import Codecs
 from indigo_cli.core.vocab import UNK
+from indigo_cli.data.corpus import Split
 from indigo_cli.data.files import STANDARD_STREAM, decode_lines, read_lines
 from indigo_cli.errors import DataError
 
@@ -20,6 +21,8 @@ BLOCK_CHARACTERS = 1 << 22
 """A block ends at the line that makes it so long, so that memory is bounded whatever the lines are."""
 CHARACTERS_PER_TOKEN = 100
 """No more of a raw line is looked at than so many characters for each token that the model may read."""
+NAMED_LINES = 5
+"""So many lines are named in a warning; all are counted."""
 CHUNK_BYTES = 1 << 16
 PATIENCE_SECONDS = 0.01
 """How long to wait for one more line of a pipe before those that have arrived are answered."""
@@ -59,6 +62,32 @@ def encode_ids(number: int, ids: Sequence[int], *, max_length: int) -> EncodedLi
     kept = ids[:max_length]
     unknown = bool(kept) and all(token == UNK for token in kept)
     return EncodedLine(number, kept, cut=len(ids) > max_length, unknown=unknown)
+
+
+def encode_item(split: Split, item: int, *, max_length: int) -> EncodedLine:
+    """Return the source of an item of a split as decoding reads it; see `encode_line`."""
+    ids = split.source[item][: max_length + 1].tolist()  # one more tells that something was cut
+    return encode_ids(int(split.lines[item]), ids, max_length=max_length)
+
+
+@dataclass
+class LineCount:
+    """How many lines something happened to, and which were the first ones: constant memory."""
+
+    count: int = 0
+    first: list[int] = field(default_factory=list)
+
+    def add(self, number: int) -> None:
+        """Count a line (0-based)."""
+        self.count += 1
+        if len(self.first) < NAMED_LINES:
+            self.first.append(number)
+
+    def text(self, what: str) -> str:
+        """Return `N lines were WHAT: line 1, 2, ...`."""
+        named = ", ".join(str(number + 1) for number in self.first)
+        more = ", ..." if self.count > len(self.first) else ""
+        return f"{f'{self.count:,} lines were' if self.count > 1 else '1 line was'} {what}: line {named}{more}"
 
 
 def line_blocks(path: Path | str, *, most: int = BLOCK_LINES) -> Iterator[list[str]]:

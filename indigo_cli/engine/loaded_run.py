@@ -10,6 +10,7 @@ from torch import nn
 
 from indigo_cli.core.text import Codecs
 from indigo_cli.data.corpus import Corpus
+from indigo_cli.decoding.config import DecodeConfig
 from indigo_cli.decoding.ensemble import Ensemble
 from indigo_cli.engine.build import build_system
 from indigo_cli.engine.checkpoint import Checkpoint, open_checkpoint
@@ -52,6 +53,10 @@ class LoadedRun:
             "target_lang": self.recipe.data.target_lang,
             "vocabulary": self.codecs.target.vocabulary.digest,
         }
+
+    def with_decode(self, config: DecodeConfig) -> "LoadedRun":
+        """Return the same run with other [decode] settings; the weights are shared."""
+        return replace(self, recipe=replace(self.recipe, decode=config))
 
     @property
     def checkpoint_name(self) -> str:
@@ -96,14 +101,8 @@ def load_run(run: Path, *, checkpoint: str = "", overrides: Sequence[str] = (), 
     found = open_checkpoint(run, checkpoint)
     folder.check_checkpoint(found.facts, codecs)
     system: nn.Module = build_system(recipe, codecs)
-    try:
-        system.load_state_dict(found.weights())
-    except RuntimeError as error:
-        raise CheckpointError(
-            "the weights do not fit the recipe of the run: " + " ".join(str(error).split())[:300],
-            where=str(found.folder),
-            fix="restore the run's recipe.toml, and leave [model] out of --set",
-        ) from error
+    fix = "restore the run's recipe.toml, and leave [model] out of --set"
+    found.load_into(system, whose="the recipe of the run", fix=fix)
     return LoadedRun(folder, recipe, codecs, system.to(device).eval(), found)
 
 

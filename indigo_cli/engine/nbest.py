@@ -1,10 +1,9 @@
 """n-best lists: the traces that a search found, as different strings in the order of their scores."""
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from indigo_cli.core.trace import GenerationTrace, Hypothesis
+from indigo_cli.core.trace import GenerationTrace, Hypothesis, log_sum
 from indigo_cli.decoding.config import DecodeConfig, ranking_score
 
 LARGEST = 1000
@@ -67,9 +66,7 @@ def _best(group: Sequence[Output]) -> Output:
 def _add(group: Sequence[Output], config: DecodeConfig) -> Output:
     """Return the most probable trace of a string, ranked by the added probabilities of all of them."""
     best = max(group, key=lambda output: output.hypothesis.trace.log_prob)
-    log_probs = [output.hypothesis.trace.log_prob for output in group]
-    top = max(log_probs)
-    together = top + math.log(math.fsum(math.exp(log_prob - top) for log_prob in log_probs))
+    together = log_sum(output.hypothesis.trace.log_prob for output in group)
     score = ranking_score(together, len(best.hypothesis.trace), best.hypothesis.finished, config)
     return replace(best, hypothesis=replace(best.hypothesis, score=score, merged_log_prob=together))
 

@@ -6,7 +6,7 @@ where they stand in the finished sentence.
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from indigo_cli.core.order import kendall_tau, order_to_slots, rightward_runs
+from indigo_cli.core.trace import log_sum
 from indigo_cli.data.orders_file import OrdersRow
 from indigo_cli.data.traces_file import TraceRecord
 
@@ -227,13 +228,6 @@ def _parts(count: int) -> Array:
     overlap = np.minimum(left + 1 / count, part + 1 / GRID) - np.maximum(left, part)
     shares: Array = np.maximum(overlap, 0.0) * GRID
     return shares
-
-
-def log_sum(log_probs: Iterable[float]) -> float:
-    """Return the log of the added probabilities."""
-    values = list(log_probs)
-    top = max(values)
-    return top + math.log(math.fsum(math.exp(value - top) for value in values))
 
 
 def _share(part: int, whole: int) -> str:

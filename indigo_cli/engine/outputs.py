@@ -1,11 +1,9 @@
 """Outputs of systems to be scored: plain text, or the first-ranked text of every line of a traces file."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from indigo_cli.core.format import check_header
+from indigo_cli.core.format import check_header, parse_object
 from indigo_cli.data.files import read_lines
 from indigo_cli.data.traces_file import FORMAT, VERSION, parse_row
 from indigo_cli.errors import DataError
@@ -32,7 +30,7 @@ def read_output(path: str, num_lines: int = 0) -> Output:
     Raises: DataError for a damaged file, and for traces that name a line behind the last one.
     """
     lines = list(read_lines(path))
-    header = _as_object(lines[0]) if lines else None
+    header = parse_object(lines[0]) if lines else None
     if header is None or header.get("format") != FORMAT:
         return Output(lines)
     check_header(header, where=f"{path}:1", format=FORMAT, version=VERSION)
@@ -51,7 +49,7 @@ def _best_texts(path: str, lines: Sequence[str]) -> dict[int, str]:
     best: dict[int, str] = {}
     for number, line in enumerate(lines, start=2):
         where = f"{path}:{number}"
-        fields = _as_object(line)
+        fields = parse_object(line)
         if fields is None:
             raise DataError("this line is not a JSON object", where=where, fix="decode again: the file is damaged")
         record = parse_row(fields, where)
@@ -62,12 +60,3 @@ def _best_texts(path: str, lines: Sequence[str]) -> dict[int, str]:
             raise DataError(what, where=where, fix="evaluate one traces file at a time")
         best[record.id] = record.text
     return best
-
-
-def _as_object(line: str) -> dict[str, Any] | None:
-    """Return the JSON object that a line is, None if it is anything else."""
-    try:
-        value = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None

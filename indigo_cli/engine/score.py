@@ -13,11 +13,13 @@ import torch
 from numpy.typing import NDArray
 
 from indigo_cli.core import console
+from indigo_cli.core.chunks import chunked
 from indigo_cli.core.order import Order
 from indigo_cli.data.batching import PAIRS_PER_TOKEN, token_batches
 from indigo_cli.data.collate import collate
 from indigo_cli.data.files import read_lines, refuse_existing
 from indigo_cli.data.orders_file import OrdersRow, Parts, write_orders
+from indigo_cli.engine.lines import BLOCK_LINES
 from indigo_cli.engine.loaded_run import LoadedRun, load_run
 from indigo_cli.engine.runtime import Runtime
 from indigo_cli.engine.score_summary import ScoreSummary
@@ -28,7 +30,6 @@ from indigo_cli.engine.targets import (
     TextSources,
     check_options,
     check_targets,
-    in_blocks,
     open_targets,
     split_items,
     text_items,
@@ -71,7 +72,7 @@ class Scorer:
             UsageError: an order that the system cannot score.
             DataError: orders and items do not belong together.
         """
-        for block in in_blocks(items):
+        for block in chunked(items, BLOCK_LINES):
             yield list(zip(block, self._rows(block, orders(block)), strict=True))
         orders.finish()
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from indigo_cli.core.vocab import UNK
 from indigo_cli.data.orders_file import OrdersRow
-from indigo_cli.engine.generate import LineCount
+from indigo_cli.engine.lines import LineCount
 from indigo_cli.engine.targets import Item
 
 

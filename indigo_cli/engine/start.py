@@ -5,12 +5,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from torch import nn
+
 from indigo_cli.data.corpus import Corpus
 from indigo_cli.data.files import sha256_file
 from indigo_cli.engine.checkpoint import MODEL_FILE, open_checkpoint
 from indigo_cli.engine.prepare import resolve_settings
-from indigo_cli.engine.run_folder import FACTS_FILE, RECIPE_FILE, RunFolder
-from indigo_cli.errors import UsageError
+from indigo_cli.engine.run_folder import FACTS_FILE, RECIPE_FILE, RunFolder, vocabulary_digests
+from indigo_cli.errors import CheckpointError, UsageError
 
 if TYPE_CHECKING:
     from indigo_cli.recipe import Recipe
@@ -62,6 +64,18 @@ def init_fact(init: Path | None, run: Path, *, resume: bool) -> dict[str, str] |
         return None
     weights = open_checkpoint(init).folder / MODEL_FILE
     return {"run": str(init.resolve()), "weights": sha256_file(weights)}
+
+
+def load_init(system: nn.Module, init: Path, corpus: Corpus) -> None:
+    """Start from the weights of another run of the same vocabularies and sizes."""
+    found = open_checkpoint(init)
+    if found.facts.get("vocabularies") != vocabulary_digests(corpus.codecs):
+        raise CheckpointError(
+            "the vocabulary does not belong to this checkpoint: the corpus has another than the run to start from",
+            where=str(found.folder),
+            fix="preprocess the text with the codecs of that run's corpus, or train without --init",
+        )
+    found.load_into(system, whose="this model", fix="give --init a run of the same system and sizes")
 
 
 def check_start(path: Path, recipe_text: str, facts: dict[str, Any], *, resume: bool) -> dict[str, Any]:

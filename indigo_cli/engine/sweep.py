@@ -75,7 +75,7 @@ def sweep(
     loaded = load_ensemble([run, *ensemble], checkpoint=checkpoint, overrides=overrides, device=device)
     points = make_grid(settings, loaded.recipe.decode)
     generators = [
-        Generator(_with_decode(loaded, point.config), device=device, runtime=runtime, seed=seed) for point in points
+        Generator(loaded.with_decode(point.config), device=device, runtime=runtime, seed=seed) for point in points
     ]
     scorer = _Scorer(loaded, loaded.open_corpus(corpus_folder), split)
     _note_what_varies(overrides, points)
@@ -105,11 +105,6 @@ def sweep(
     if png:
         save_png(draw_sweep(result), png, overwrite=overwrite)
     return result
-
-
-def _with_decode(loaded: LoadedRun, config: DecodeConfig) -> LoadedRun:
-    """Return the same run with other [decode] settings; the weights are shared."""
-    return replace(loaded, recipe=replace(loaded.recipe, decode=config))
 
 
 def _note_what_varies(overrides: Sequence[str], points: Sequence[Point]) -> None:

@@ -45,6 +45,11 @@ class Point:
         return ", ".join(f"{key} {dump_value(value)}" for key, value in self.values.items())
 
 
+def value_text(value: Any) -> str:
+    """Return a value as a table shows it: text without quotes."""
+    return value if isinstance(value, str) else dump_value(value)
+
+
 def parse_axis(option: str) -> Axis:
     """Read one `decode.KEY=V1,V2,A..B`; a range holds both ends.
 

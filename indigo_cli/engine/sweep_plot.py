@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from indigo_cli.core.toml import dump_value
 from indigo_cli.engine.plot import new_figure
+from indigo_cli.engine.sweep_grid import value_text
 from indigo_cli.engine.sweep_report import RANKINGS, Scored, SweepReport
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def draw_sweep(report: SweepReport) -> "Figure":
                 label = ", ".join(
                     [*(f"{k} {dump_value(v)}" for k, v in zip(others, rest, strict=True)), TITLES[ranking]]
                 )
-                xs = [places[_name(found.point.values[x_key])] for found in points]
+                xs = [places[value_text(found.point.values[x_key])] for found in points]
                 ys = [found.scores[ranking][metric] for found in points]
                 axes.plot(xs, ys, STYLES[ranking], color=colour, markersize=5, label=label)
         _mark_chosen(axes, report, metric, places)
@@ -51,15 +52,11 @@ def draw_sweep(report: SweepReport) -> "Figure":
     return figure
 
 
-def _name(value: Any) -> str:
-    return value if isinstance(value, str) else dump_value(value)
-
-
 def _places(values: Sequence[Any]) -> dict[str, float]:
     """Return where each value stands: numbers where they belong, anything else side by side."""
     if all(type(value) in (int, float) for value in values):
-        return {_name(value): float(value) for value in values}
-    return {name: float(place) for place, name in enumerate(dict.fromkeys(map(_name, values)))}
+        return {value_text(value): float(value) for value in values}
+    return {name: float(place) for place, name in enumerate(dict.fromkeys(map(value_text, values)))}
 
 
 def _set_ticks(axes: "Axes", places: dict[str, float]) -> None:
@@ -73,7 +70,7 @@ def _mark_chosen(axes: "Axes", report: SweepReport, metric: str, places: dict[st
     found, ranking = report.chosen()
     score = found.scores[ranking][metric]
     axes.plot(
-        [places[_name(found.point.values[report.keys[0]])]],
+        [places[value_text(found.point.values[report.keys[0]])]],
         [score],
         linestyle="none",
         marker="o",

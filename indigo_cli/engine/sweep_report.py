@@ -10,7 +10,7 @@ from rich.text import Text
 
 from indigo_cli.core.toml import dump_value
 from indigo_cli.engine.score_report import DIGITS
-from indigo_cli.engine.sweep_grid import Point
+from indigo_cli.engine.sweep_grid import Point, value_text
 
 RANKINGS = {"merged": True, "plain": False}
 """Names of the two rankings of the same hypotheses, with the value of `decode.merge_strings` that gives each."""
@@ -108,7 +108,7 @@ class SweepReport:
         for name in ("hypotheses\na line", "different\nstrings", "seconds"):
             table.add_column(name, justify="right")
         for found in self.scored:
-            cells = [Text(_plain(found.point.values[key])) for key in self.keys]
+            cells = [Text(value_text(found.point.values[key])) for key in self.keys]
             for metric in self.higher_is_better:
                 for ranking in RANKINGS:
                     marked = found is best and ranking == best_ranking and metric == self.metric
@@ -139,9 +139,5 @@ class SweepReport:
     def as_tsv(self) -> str:
         """Return `as_rows` as tab-separated lines under a header line."""
         rows = self.as_rows()
-        lines = [list(rows[0]), *([_plain(value) for value in row.values()] for row in rows)]
+        lines = [list(rows[0]), *([value_text(value) for value in row.values()] for row in rows)]
         return "".join("\t".join(line) + "\n" for line in lines)
-
-
-def _plain(value: Any) -> str:
-    return value if isinstance(value, str) else dump_value(value)

@@ -1,13 +1,12 @@
 """What `indigo score` reads: pairs of a split, pairs of text files, or the hypotheses of a traces file; in blocks."""
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice, zip_longest
-from typing import Any
 
 import numpy as np
 
+from indigo_cli.core.format import parse_object
 from indigo_cli.core.order import Order
 from indigo_cli.core.text import Codecs
 from indigo_cli.core.vocab import UNK
@@ -15,7 +14,7 @@ from indigo_cli.data import traces_file
 from indigo_cli.data.corpus import Corpus
 from indigo_cli.data.files import STANDARD_STREAM, parse_jsonl, read_header, read_lines
 from indigo_cli.data.traces_file import TraceRecord
-from indigo_cli.engine.lines import BLOCK_LINES, EncodedLine, encode_ids, encode_line
+from indigo_cli.engine.lines import EncodedLine, encode_item, encode_line
 from indigo_cli.errors import DataError, UsageError
 
 LONGEST_TARGET = 5000
@@ -61,8 +60,7 @@ class SplitSources:
 
     def at(self, i: int) -> EncodedLine:
         """Return the source of item i."""
-        ids = self._split.source[i][: self._max_length + 1].tolist()
-        return encode_ids(int(self._split.lines[i]), ids, max_length=self._max_length)
+        return encode_item(self._split, i, max_length=self._max_length)
 
 
 class TextSources:
@@ -168,7 +166,7 @@ def open_targets(path: str, vocabulary_digest: str) -> tuple[Iterator[str], Iter
     lines = read_lines(path)
     head = list(islice(lines, 1))
     lines = chain(head, lines)
-    if not head or _format_of(head[0]) != traces_file.FORMAT:
+    if not head or (parse_object(head[0]) or {}).get("format") != traces_file.FORMAT:
         return lines, None
     rows = parse_jsonl(lines, path)
     header = read_header(rows, path=path, format=traces_file.FORMAT, version=traces_file.VERSION)
@@ -179,21 +177,6 @@ def open_targets(path: str, vocabulary_digest: str) -> tuple[Iterator[str], Iter
             fix="score the text itself: `indigo decode` without --format jsonl",
         )
     return lines, (traces_file.parse_row(fields, f"{path}:{number}") for number, fields in rows)
-
-
-def _format_of(line: str) -> Any:
-    try:
-        value = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return value.get("format") if isinstance(value, dict) else None
-
-
-def in_blocks(items: Iterable[Item]) -> Iterator[list[Item]]:
-    """Cut a stream into blocks of a fixed size: results do not depend on how work is shared."""
-    stream = iter(items)
-    while block := list(islice(stream, BLOCK_LINES)):
-        yield block
 
 
 def check_options(*, source: str, target: str, split: str) -> None:

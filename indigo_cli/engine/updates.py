@@ -1,12 +1,14 @@
 """The update loop: a generator of reports. The caller logs, validates, saves and stops."""
 
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import islice
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from indigo_cli.core.chunks import chunked
 from indigo_cli.data.batch import Batch
 from indigo_cli.engine.optim import GuardedStep, learning_rate
 from indigo_cli.models.protocol import Losses
@@ -67,6 +69,31 @@ class StepReport:
     ids: tuple[str, ...]
 
 
+@dataclass
+class Window:
+    """What has happened since the last row of the log."""
+
+    parts: LossParts = field(default_factory=LossParts)
+    tokens: int = 0
+    began: float = field(default_factory=time.monotonic)
+
+    def add(self, report: StepReport) -> None:
+        """Count one update more."""
+        self.parts.merge(report.parts)
+        self.tokens += report.num_tokens
+
+    def row(self, report: StepReport) -> dict[str, Any]:
+        """Return the row of the log; waits for the device."""
+        return {
+            "step": report.step,
+            "epoch": report.epoch,
+            **self.parts.means(),
+            "lr": report.rate,
+            "tokens_per_second": self.tokens / max(time.monotonic() - self.began, 1e-9),
+            "grad_norm": float(report.grad_norm),
+        }
+
+
 def updates(
     system: nn.Module,
     batches: Iterable[tuple[int, int, Batch]],
@@ -84,10 +111,7 @@ def updates(
     The gradient is the sum over all micro-batches of the update, divided once by the number of predictions: so
     accumulating is exact, whatever the sizes of the micro-batches.
     """
-    stream = iter(batches)
-    step = start_step
-    while group := list(islice(stream, accumulate)):
-        step += 1
+    for step, group in enumerate(chunked(batches, accumulate), start=start_step + 1):
         parts = LossParts()
         for _, _, batch in group:
             with autocast:

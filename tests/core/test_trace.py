@@ -1,11 +1,13 @@
 """Traces replay to their text and add up."""
 
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from indigo_cli.core.order import order_to_slots
-from indigo_cli.core.trace import GenerationTrace, Insertion
+from indigo_cli.core.trace import GenerationTrace, Insertion, log_sum
 
 
 @given(st.lists(st.integers(3, 9), max_size=20), st.data())
@@ -38,3 +40,10 @@ def test_log_prob_is_the_sum_of_all_parts() -> None:
 def test_a_slot_that_does_not_exist() -> None:
     with pytest.raises(ValueError, match="slot 1"):
         GenerationTrace((Insertion(5, 1, 0, 0.0, 0.0),)).tokens()
+
+
+@given(st.lists(st.floats(-30, 0), min_size=1, max_size=6))
+def test_log_sum_is_the_log_of_added_probabilities(log_probs: list[float]) -> None:
+    assert log_sum(log_probs) == pytest.approx(math.log(sum(map(math.exp, log_probs))), abs=1e-9)
+    lowered = [log_prob - 2000 for log_prob in log_probs]  # far below what exp can tell from 0
+    assert log_sum(lowered) == pytest.approx(log_sum(log_probs) - 2000, abs=1e-9)

@@ -18,7 +18,8 @@ from indigo_cli.data.collate import collate
 from indigo_cli.data.traces_file import TraceRecord, read_traces
 from indigo_cli.engine import generator as module
 from indigo_cli.engine import lines as lines_module
-from indigo_cli.engine.generate import GenerateSummary, LineCount, generate
+from indigo_cli.engine.generate import GenerateSummary, generate
+from indigo_cli.engine.lines import LineCount
 from indigo_cli.engine.loaded_run import load_run
 from indigo_cli.engine.prepare import prepare
 from indigo_cli.errors import CheckpointError, UsageError
