@@ -1,12 +1,8 @@
-"""Training runs: resumed bit for bit, stopped and killed at any time, never in the way of each other."""
+"""Training runs: what they write, where they end, and that resumed ones are the same bit for bit."""
 
 import json
 import math
-import os
 import shutil
-import signal
-from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,45 +12,22 @@ import torch
 from indigo_cli.data.batch import Batch
 from indigo_cli.data.collate import collate
 from indigo_cli.data.corpus import Corpus
-from indigo_cli.engine import checkpoint as checkpoints
 from indigo_cli.engine import order_source
-from indigo_cli.engine.assign import OrderConfig, assign
+from indigo_cli.engine.assign import OrderConfig
 from indigo_cli.engine.checkpoint import open_checkpoint
-from indigo_cli.engine.fit import TrainConfig, train
+from indigo_cli.engine.fit import TrainConfig
 from indigo_cli.engine.loaded_run import load_run
 from indigo_cli.engine.optim import learning_rate
 from indigo_cli.engine.order_source import OrderedSplit
 from indigo_cli.engine.prepare import prepare
-from indigo_cli.engine.run_folder import Log
 from indigo_cli.engine.runtime import Runtime
 from indigo_cli.errors import CheckpointError, RunError, UsageError
 from indigo_cli.recipe import load_recipe
-from tests.kill import killed_at
 from tests.runs import log_of, names_in, same, state_of, training_rows, valid_rows
 from tests.tiny import Tiny, write_task
 
 INDIGO = ("train.accumulate=2", "model.dropout=0.3")
 TRANSFORMER = ("model.system=transformer", "order.name=l2r", "model.dropout=0.3")
-
-
-@pytest.fixture
-def at_batch(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, Callable[[], None]], None]:
-    """A way to have something done when the n-th batch of `train` from now on is made."""
-
-    def arrange(number: int, action: Callable[[], None]) -> None:
-        count = 0
-
-        def counted(ids: list[str], *rest: Any) -> Batch:
-            nonlocal count
-            count += ids[0].startswith("train:")
-            if count == number:
-                count += 1
-                action()
-            return collate(ids, *rest)
-
-        monkeypatch.setattr(order_source, "collate", counted)
-
-    return arrange
 
 
 class TestWhatIsWritten:
@@ -315,153 +288,6 @@ class TestNonFinite:
             tiny.train(tmp_path / "run")
         assert "no checkpoint was saved yet" in caught.value.fix
         assert not (tmp_path / "run" / "checkpoints").exists()
-
-
-@pytest.mark.slow
-class TestSignals:
-    @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-    @pytest.mark.parametrize("batch", [1, 7, 8])
-    def test_case_75_in_mid_epoch(
-        self,
-        tiny: Tiny,
-        tmp_path: Path,
-        at_batch: Callable[[int, Callable[[], None]], None],
-        number: signal.Signals,
-        batch: int,
-    ) -> None:
-        """It ends with a checkpoint of the update it was in; resuming ends where the run would have ended."""
-        tiny.train(tmp_path / "whole", *INDIGO)
-        at_batch(batch, lambda: os.kill(os.getpid(), number))
-        with pytest.raises(SystemExit if number == signal.SIGTERM else KeyboardInterrupt) as caught:
-            tiny.train(tmp_path / "run", *INDIGO)
-        if isinstance(caught.value, SystemExit):
-            assert caught.value.code == 143
-        step = math.ceil(batch / 2)
-        names = names_in(tmp_path / "run")
-        assert names["last"] == f"step-{step:08d}" and names["last"] in names
-        assert not [name for name in names if name.startswith(".")]
-        assert [row["step"] for row in training_rows(tmp_path / "run")] == list(range(1, step + 1))
-        tiny.train(tmp_path / "run", *INDIGO, resume=True)
-        assert same(state_of(tmp_path / "whole"), state_of(tmp_path / "run"))
-        assert training_rows(tmp_path / "whole") == training_rows(tmp_path / "run")
-
-    @pytest.mark.parametrize("step", [3, 6])
-    def test_case_75_during_validation(
-        self, tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
-    ) -> None:
-        """The validation that was not finished is made up for; the last step is always validated."""
-        tiny.train(tmp_path / "whole", *INDIGO)
-        once, seen = OrderedSplit.once, 0
-
-        def interrupted(split: OrderedSplit) -> Iterator[Batch]:
-            nonlocal seen
-            seen += 1
-            for batch in once(split):
-                if seen == step // 3:
-                    os.kill(os.getpid(), signal.SIGTERM)
-                yield batch
-
-        with monkeypatch.context() as patch:
-            patch.setattr(OrderedSplit, "once", interrupted)
-            with pytest.raises(SystemExit) as caught:
-                tiny.train(tmp_path / "run", *INDIGO)
-        assert caught.value.code == 143
-        assert names_in(tmp_path / "run")["last"] == f"step-{step:08d}"
-        assert step not in valid_rows(tmp_path / "run")
-        tiny.train(tmp_path / "run", *INDIGO, resume=True)
-        assert same(state_of(tmp_path / "whole"), state_of(tmp_path / "run"))
-        assert log_of(tmp_path / "run") == log_of(tmp_path / "whole")
-        assert names_in(tmp_path / "run")["best"] == names_in(tmp_path / "whole")["best"]
-
-    def test_handlers_are_put_back(self, tiny: Tiny, tmp_path: Path) -> None:
-        before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
-        tiny.train(tmp_path / "run", "train.max_steps=1")
-        assert before == (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT))
-
-
-@pytest.mark.slow
-def test_contract_4_a_kill_at_any_instant_changes_nothing_in_the_end(tiny: Tiny, tmp_path: Path) -> None:
-    """SIGKILL before every file that is put in place, every row of the log, every tensor file; then one resume."""
-    instants = [(os, "replace"), (Log, "write"), (checkpoints, "save_file")]
-    tiny.train(tmp_path / "whole", *INDIGO)
-    weights, log = state_of(tmp_path / "whole"), log_of(tmp_path / "whole")
-    best = names_in(tmp_path / "whole")["best"]
-    for instant in range(1, 100):
-        run = tmp_path / f"run-{instant}"
-        killed = killed_at(instant, lambda run=run: tiny.train(run, *INDIGO), instants)  # type: ignore[misc]
-        tiny.train(run, *INDIGO, resume=True)
-        assert same(weights, state_of(run)), instant
-        assert log_of(run) == log, instant
-        assert names_in(run)["best"] == best, instant
-        assert not list((run / "checkpoints").glob(".*")), instant
-        if not killed:
-            break
-        shutil.rmtree(run)
-    assert 15 < instant < 99
-
-
-class TestOrders:
-    def orders(self, tiny: Tiny, tmp_path: Path, name: str, split: str) -> Path:
-        path = tmp_path / f"{split}.{name}.orders.jsonl"
-        assign(Corpus.open(tiny.corpus), OrderConfig(name=name), splits=[split], output=str(path))
-        return path
-
-    def test_an_orders_file_is_the_rule_that_wrote_it(
-        self, tiny: Tiny, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        """Same weights as with `order.name`; `valid` has no file: it is validated in l2r and the log says so."""
-        tiny.train(tmp_path / "rule", "order.name=r2l")
-        tiny.train(tmp_path / "file", orders=[self.orders(tiny, tmp_path, "r2l", "train")])
-        assert "split valid has no orders file: it is validated in l2r" in capsys.readouterr().err
-        assert same(state_of(tmp_path / "rule"), state_of(tmp_path / "file"))
-        assert training_rows(tmp_path / "rule") == training_rows(tmp_path / "file")
-
-        system = load_run(tmp_path / "file", checkpoint="last", device=torch.device("cpu")).system
-        split = OrderedSplit(Corpus.open(tiny.corpus), "valid", OrderConfig(name="l2r"), seed=1, batch_tokens=64)
-        with torch.no_grad():
-            parts = [system(batch).parts["position"] for batch in split.once()]
-        expected = sum(float(nats) for nats, _ in parts) / sum(count for _, count in parts)
-        assert valid_rows(tmp_path / "file")[6]["loss_position"] == pytest.approx(expected, rel=1e-4)
-        assert valid_rows(tmp_path / "rule")[6]["loss_position"] != pytest.approx(expected, rel=1e-2)
-
-    def test_one_file_a_split(self, tiny: Tiny, tmp_path: Path) -> None:
-        files = [self.orders(tiny, tmp_path, "r2l", split) for split in ("valid", "train")]
-        tiny.train(tmp_path / "rule", "order.name=r2l")
-        tiny.train(tmp_path / "files", orders=files)
-        assert log_of(tmp_path / "rule") == log_of(tmp_path / "files")
-
-    def test_resuming_with_other_orders_is_refused(self, tiny: Tiny, tmp_path: Path) -> None:
-        odd, blt = (self.orders(tiny, tmp_path, name, "train") for name in ("odd", "blt"))
-        tiny.train(tmp_path / "run", "train.max_steps=1", orders=[odd])
-        for orders in ([], [blt]):
-            with pytest.raises(UsageError, match=r"another orders|order\.name"):
-                tiny.train(tmp_path / "run", "train.max_steps=2", resume=True, orders=orders)
-        moved = shutil.move(odd, tmp_path / "moved.jsonl")
-        assert tiny.train(tmp_path / "run", "train.max_steps=2", resume=True, orders=[Path(moved)]).step == 2
-
-    def test_files_that_do_not_go_together(self, tiny: Tiny, tmp_path: Path) -> None:
-        train_file, valid_file = (self.orders(tiny, tmp_path, "odd", split) for split in ("train", "valid"))
-        for orders, message in (
-            ([train_file, train_file], "two orders files for split 'train'"),
-            ([valid_file], "no orders file is for split `train`"),
-        ):
-            with pytest.raises(UsageError, match=message):
-                tiny.train(tmp_path / "run", orders=orders)
-        assert not (tmp_path / "run").exists()
-
-    def test_the_transformer_goes_left_to_right_only(self, tiny: Tiny, tmp_path: Path) -> None:
-        recipe = tiny.recipe("model.system=transformer", "order.name=l2r")
-        with pytest.raises(UsageError, match="l2r only, not rnd") as caught:  # a recipe would not have got so far
-            train(replace(recipe, order=OrderConfig(name="rnd")), output=tmp_path / "run", corpus_folder=tiny.corpus)
-        assert caught.value.where == "order.name"
-        with pytest.raises(UsageError, match="cannot follow an orders file"):
-            tiny.train(
-                tmp_path / "run",
-                "model.system=transformer",
-                "order.name=l2r",
-                orders=[self.orders(tiny, tmp_path, "l2r", "train")],
-            )
-        assert not (tmp_path / "run").exists()
 
 
 def test_bf16_trains_with_finite_losses_near_those_of_fp32(tiny: Tiny, tmp_path: Path) -> None:

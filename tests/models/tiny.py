@@ -1,5 +1,6 @@
 """Systems small enough to enumerate, with parameters that hide nothing, and batches for them."""
 
+import math
 from collections.abc import Iterable, Sequence
 from itertools import permutations
 from typing import Any
@@ -84,3 +85,10 @@ def slot_log_probs(model: Any, state: Any, words: Sequence[int], *, length: int)
         slots[..., length] = 0.0
     unfolded: Tensor = slots.unflatten(1, (beam, len(words)))
     return unfolded
+
+
+def nll(model: Any, source: Sequence[int], target: Sequence[int], order: Sequence[int]) -> float:
+    """Return minus log p of a target in an order, by teacher forcing."""
+    with torch.no_grad():
+        parts = model(make_batch([source], [target], [[order]])).parts
+    return math.fsum(float(nats) for nats, _ in parts.values())

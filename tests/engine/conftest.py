@@ -1,0 +1,48 @@
+"""What several tests of the engine share: raw files, runs to score, what reads the scores back."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from safetensors.torch import load_file, save_file
+
+from indigo_cli.engine.checkpoint import MODEL_FILE, open_checkpoint
+from tests.scoring import Score
+from tests.tiny import Tiny
+from tests.workshop import Workshop
+
+
+@pytest.fixture(scope="session")
+def transformer(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of the baseline on the same corpus."""
+    run = tmp_path_factory.mktemp("transformer") / "run"
+    tiny.train(run, "model.system=transformer", "order.name=l2r", "train.max_steps=80", "train.validate_every=80")
+    return run
+
+
+@pytest.fixture(scope="session")
+def position_first(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that chooses the slot before the word."""
+    run = tmp_path_factory.mktemp("position_first") / "run"
+    options = ("model.predict=position_first", "train.max_steps=120", "train.validate_every=60", "model.dropout=0")
+    tiny.train(run, *options, "train.save_every=60")
+    return run
+
+
+@pytest.fixture(scope="session")
+def scaled(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The trained run with larger weights: logits as large as those of a model that is sure of itself."""
+    run = Path(shutil.copytree(tiny.run, tmp_path_factory.mktemp("scaled") / "run", symlinks=True))
+    path = open_checkpoint(run).folder / MODEL_FILE
+    save_file({name: 2.0 * tensor for name, tensor in load_file(path).items()}, path)
+    return run
+
+
+@pytest.fixture
+def scored(tmp_path: Path) -> Score:
+    return Score(tmp_path)
+
+
+@pytest.fixture
+def workshop(tmp_path: Path) -> Workshop:
+    return Workshop(tmp_path)
