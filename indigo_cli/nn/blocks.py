@@ -103,15 +103,17 @@ class DecoderLayer(nn.Module):
     def forward(
         self,
         x_NRD: Tensor,
-        memory: tuple[Tensor, Tensor],
+        memory_SXD: Tensor,
         memory_mask: Tensor,
         mask: Tensor | None,
         left: Tensor | None,
     ) -> Tensor:
-        """Teacher forcing over whole sequences; N = S here."""
+        """Teacher forcing over whole sequences; N is a multiple of S where a source has several orders."""
         attended = self.attention(self.attention_norm(x_NRD), mask=mask, causal=mask is None, left=left)
         x_NRD = x_NRD + self.dropout(attended)
-        x_NRD = x_NRD + self.dropout(self.cross(self.cross_norm(x_NRD), memory, memory_mask))
+        orders = x_NRD.shape[0] // memory_SXD.shape[0]
+        key, value = (repeat_rows(x, orders) for x in self.cross.memory(memory_SXD))
+        x_NRD = x_NRD + self.dropout(self.cross(self.cross_norm(x_NRD), (key, value), memory_mask))
         changed: Tensor = x_NRD + self.dropout(self.ff(self.ff_norm(x_NRD)))
         return changed
 
@@ -184,11 +186,9 @@ class Decoder(nn.Module):
         if self.has_relations:
             rows = x_NRD.shape[1]
             mask = torch.full((rows, rows), -torch.inf, dtype=x_NRD.dtype, device=x_NRD.device).triu_(1)
-        orders = x_NRD.shape[0] // memory_SXD.shape[0]
-        memory_mask = repeat_rows(memory_mask_SX, orders)[:, None, None, :]
-        for layer in self._typed_layers():
-            key, value = layer.cross.memory(memory_SXD)
-            x_NRD = layer(x_NRD, (repeat_rows(key, orders), repeat_rows(value, orders)), memory_mask, mask, left)
+        memory_mask = repeat_rows(memory_mask_SX, x_NRD.shape[0] // memory_SXD.shape[0])[:, None, None, :]
+        for layer in self.layers:
+            x_NRD = layer(x_NRD, memory_SXD, memory_mask, mask, left)
         decoded: Tensor = self.norm(x_NRD)
         return decoded
 
