@@ -29,7 +29,7 @@ from indigo_cli.commands.score import score
 from indigo_cli.commands.show import show
 from indigo_cli.commands.train import train
 from indigo_cli.core import console
-from indigo_cli.errors import IndigoError, RunError, UsageError
+from indigo_cli.errors import IndigoError, PeerError, RunError, UsageError
 
 COMMANDS: tuple[Callable[..., None], ...] = (preprocess, reorder, train, decode, score, evaluate, show, average, demo)
 """In the order of work; each is named like its function."""
@@ -136,11 +136,21 @@ def _report(error: BaseException, args: Sequence[str]) -> int:
     if reader_is_gone:
         return 0
     if isinstance(error, KeyboardInterrupt | typer.Abort):
-        print("interrupted", file=sys.stderr)
+        if not console.rank():
+            print("interrupted", file=sys.stderr)
         return 130
     fault = _usage_fault(error, args) if isinstance(error, CLICK_ERROR) else _as_fault(error)
-    print(fault.render(), file=sys.stderr)
+    if not _said_elsewhere(fault):
+        print(fault.render(), file=sys.stderr)
     return fault.exit_code
+
+
+def _said_elsewhere(fault: IndigoError) -> bool:
+    """Tell whether another process of the run says this: the first of this machine what a user can mend, and the one
+    that failed why the others end."""
+    if isinstance(fault, PeerError):
+        return console.rank() > 0
+    return fault.exit_code == UsageError.exit_code and os.environ.get("LOCAL_RANK", "0") != "0"
 
 
 def _give_up_stdout() -> None:

@@ -46,6 +46,10 @@ class RunError(IndigoError):
     exit_code = 1
 
 
+class PeerError(RunError):
+    """Another process of a run on several ended first: what it says is the cause."""
+
+
 class RecipeError(IndigoError):
     """One or more faults of a recipe, reported together."""
 

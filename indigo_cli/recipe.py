@@ -30,8 +30,8 @@ from indigo_cli.core.toml import Key, Places, dump_toml, read_toml
 from indigo_cli.decoding.config import DecodeConfig
 from indigo_cli.engine.assess import EvaluateConfig
 from indigo_cli.engine.assign import OrderConfig
-from indigo_cli.engine.fit import TrainConfig
-from indigo_cli.engine.prepare import DataConfig, PreprocessConfig
+from indigo_cli.engine.prepare_settings import DataConfig, PreprocessConfig
+from indigo_cli.engine.train_config import TrainConfig
 from indigo_cli.errors import DataError, IndigoError, RecipeError, UsageError
 from indigo_cli.metrics import METRICS
 from indigo_cli.metrics import PLANNED as PLANNED_METRICS
@@ -137,6 +137,9 @@ def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
         places = {old: place for old, place in places.items() if old[: len(key)] != key}
     for pattern in PATH_KEYS:
         mapping = _absolute(mapping, pattern, path.parent)
+    order = mapping.get("order")
+    if isinstance(order, Mapping) and os.sep in str(order.get("parser", "")):  # a folder; else the name of a package
+        mapping = _absolute(mapping, ("order", "parser"), path.parent)
     draft = _Draft(mapping, {(): str(path), **places, **set_places})
     recipe = draft.finish(default_name=path.stem)
     for text in draft.notes:

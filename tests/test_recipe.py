@@ -151,11 +151,12 @@ def test_paths_are_relative_to_the_recipe_and_may_lead_anywhere(
     monkeypatch.chdir(folder.parent)
     (folder / "r.toml").write_text(
         SMALLEST.replace('"t.en"', '"../../data/my t.en.gz", "/absolute/t.en"')
-        + '[order]\nname = "syn"\nparse = { train = "-x.conllu" }\n'
+        + '[order]\nname = "syn"\nparse = { train = "-x.conllu" }\nparser = "models/mine"\n'
     )
     recipe = load_recipe(Path("deep/r.toml"))
     assert recipe.data.splits["train"].source == [str(tmp_path / "data/my t.en.gz"), "/absolute/t.en"]
     assert recipe.order.parse == {"train": str(folder / "-x.conllu")}
+    assert recipe.order.parser == str(folder / "models" / "mine")
     assert recipe.order.file == ""
 
 

@@ -43,6 +43,7 @@ warmup_steps = 3
 log_every = 1
 validate_every = 3
 save_every = 3
+tensorboard = "off"
 [decode]
 beam_size = 4
 max_length = 12

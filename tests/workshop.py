@@ -5,12 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from indigo_cli.data.corpus import Corpus
-from indigo_cli.engine.prepare import (
-    DataConfig,
-    PreprocessConfig,
-    SplitConfig,
-    prepare,
-)
+from indigo_cli.engine.prepare import prepare
+from indigo_cli.engine.prepare_settings import DataConfig, PreprocessConfig, SplitConfig
 
 PLAIN: dict[str, Any] = {"tokenizer": "none", "vocabulary": "word"}
 

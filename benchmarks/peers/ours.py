@@ -1,12 +1,14 @@
 """Our left-to-right transformer: training by the engine's own update loop, decoding by its own search."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
 import workload
 
 from indigo_cli.core.vocab import NUM_SPECIALS
+from indigo_cli.data.batch import Batch, MicroBatch
 from indigo_cli.data.collate import collate, collate_source
 from indigo_cli.decoding.config import DecodeConfig
 from indigo_cli.decoding.search import Sentence, search_batch
@@ -36,6 +38,16 @@ def ids(words: list[int]) -> list[int]:
     return [NUM_SPECIALS + word for word in words]
 
 
+def training_batch(pairs: Sequence[tuple[list[int], list[int]]]) -> Batch:
+    """Collate pairs of the workload, left to right."""
+    return collate(
+        [f"train:{number}" for number in range(len(pairs))],
+        [ids(source) for source, _ in pairs],
+        [ids(target) for _, target in pairs],
+        [[list(range(len(target)))] for _, target in pairs],
+    )
+
+
 def tasks() -> dict[str, Callable[[], None]]:
     """Return training and both searches; each has a model of its own."""
     trained, decoded = build().train(), build().eval()
@@ -44,19 +56,7 @@ def tasks() -> dict[str, Callable[[], None]]:
     sources = {name: workload.source_batches(name) for name in ("greedy", "beam")}
 
     def train() -> None:
-        stream = (
-            (
-                0,
-                i,
-                collate(
-                    [f"train:{number}" for number in range(len(batch))],
-                    [ids(source) for source, _ in batch],
-                    [ids(target) for _, target in batch],
-                    [[list(range(len(target)))] for _, target in batch],
-                ),
-            )
-            for i, batch in enumerate(batches)
-        )
+        stream = (MicroBatch(0, i, partial(training_batch, batch)) for i, batch in enumerate(batches))
         for _ in updates(
             trained,
             stream,
@@ -65,6 +65,7 @@ def tasks() -> dict[str, Callable[[], None]]:
             peak_rate=workload.LEARNING_RATE,
             warmup_steps=50,
             smoothing=workload.SMOOTHING,
+            seed=1,
             autocast=torch.autocast("cpu", enabled=False),
         ):
             pass

@@ -11,9 +11,7 @@ def average(
     last: Annotated[
         int | None, typer.Option("--last", help="How many of the newest checkpoints.", show_default="3")
     ] = None,
-    best: Annotated[
-        int | None, typer.Option("--best", help="How many of those with the lowest validation loss.")
-    ] = None,
+    best: Annotated[int | None, typer.Option("--best", help="How many of those that validation found best.")] = None,
     output: Annotated[
         str,
         typer.Option(
@@ -25,7 +23,7 @@ def average(
 ) -> None:
     """Average the weights of a run's checkpoints; `decode --checkpoint NAME` uses the result.
 
-    Training keeps the newest train.keep step checkpoints.
+    Training keeps the newest train.keep step checkpoints and the train.keep_best best ones.
     """
     from indigo_cli.core import console
     from indigo_cli.engine.average import average as average_weights

@@ -136,7 +136,7 @@ def _settings(overrides: Sequence[str], metrics: str | None, test: Test | None) 
     from indigo_cli.core import console
     from indigo_cli.core.settings import apply_overrides, parse_section, unknown_key
     from indigo_cli.engine.assess import EvaluateConfig
-    from indigo_cli.engine.prepare import DataConfig
+    from indigo_cli.engine.prepare_settings import DataConfig
     from indigo_cli.errors import RecipeError
 
     if metrics is not None:

@@ -13,6 +13,12 @@ def preprocess(
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a corpus that is there.")] = False,
     override: Annotated[list[str] | None, typer.Option("--set", help="e.g. --set preprocess.merges=4000")] = None,
+    workers: Annotated[
+        int,
+        typer.Option(
+            "--workers", min=0, help="Processes that tokenise; 0 is one a CPU, at most 8, 1 none but this. Same bytes."
+        ),
+    ] = 0,
     seed: Annotated[int | None, typer.Option("--seed", help="Accepted everywhere; nothing is random here.")] = None,
 ) -> None:
     """Tokenise raw text, learn BPE and vocabulary on the training split, write memory-mapped ids."""
@@ -29,7 +35,14 @@ def preprocess(
             bar.advance(lines - done.get(stage, 0), info=stage)
             done[stage] = lines
 
-        summary = prepare(settings, output, overwrite=overwrite, progress=show, recipe_text=dump_recipe(settings))
+        summary = prepare(
+            settings,
+            output,
+            overwrite=overwrite,
+            progress=show,
+            recipe_text=dump_recipe(settings),
+            workers=workers,
+        )
     for warning in summary.warnings:
         console.warn(warning)
     console.status(summary.text())

@@ -16,7 +16,15 @@ def reorder(
     split: Annotated[list[str] | None, typer.Option("--split", help="Only this split; may be repeated.")] = None,
     parse: Annotated[
         list[str] | None,
-        typer.Option("--parse", help="For syn: CoNLL-U of the targets, FILE or SPLIT=FILE.", metavar="FILE"),
+        typer.Option(
+            "--parse",
+            help="For syn: CoNLL-U of the targets, FILE or SPLIT=FILE; without it spaCy parses them.",
+            metavar="FILE",
+        ),
+    ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option("--workers", min=1, help="Processes that parse (syn without --parse). Default: by CPUs and size."),
     ] = None,
     output: Annotated[
         str, typer.Option("-o", "--output", help="Default: SPLIT.ORDER.orders.jsonl in the corpus folder; - is stdout.")
@@ -35,7 +43,8 @@ def reorder(
     opened = Corpus.open(corpus)
     splits = split or opened.splits
     config = order_config(order, splits=splits, parses=parse or [], overrides=override or [])
-    for path, count in assign(opened, config, splits=splits, output=output, seed=seed, overwrite=overwrite):
+    written = assign(opened, config, splits=splits, output=output, seed=seed, overwrite=overwrite, workers=workers or 0)
+    for path, count in written:
         status(f"{config.name} orders of {count:,} targets written to {'standard output' if path == '-' else path}")
 
 
@@ -73,7 +82,9 @@ def order_config(name: str, *, splits: Sequence[str], parses: Sequence[str], ove
     mapping, places = apply_overrides(mapping, overrides)
     if others := [key for key in mapping if key != "order"]:
         raise UsageError(
-            f"reorder has no settings in [{others[0]}]", where="--set", fix="keys: order.cutoff, order.parse.SPLIT"
+            f"reorder has no settings in [{others[0]}]",
+            where="--set",
+            fix="keys: order.cutoff, order.parse.SPLIT, order.parser",
         )
     config, faults = parse_section(OrderConfig, mapping["order"], prefix=("order",), places=places)
     if config is None:

@@ -5,17 +5,17 @@ Source: Sennrich, Haddow & Birch 2016 (ACL); codes files are interchangeable wit
 
 import heapq
 import re
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
 
+from indigo_cli.core.bpe_learner import END_OF_WORD, learn_pairs
+from indigo_cli.core.rare_pieces import origins, split_rare
 from indigo_cli.core.recent import remember
 from indigo_cli.errors import DataError
 
 CONTINUES = "@@"
 """Ends every piece but the last of a word."""
 HEADER = "#version: 0.2"
-END_OF_WORD = "</w>"
 
 _LOOKS_CONTINUED = re.compile(r"@@\\*\Z")
 _ESCAPED = re.compile(r"@@\\+\Z")
@@ -26,77 +26,14 @@ Pair = tuple[str, str]
 def learn(word_counts: Mapping[str, int], merges: int) -> str:
     """Return the text of a codes file: a header line, then one merge a line, at most `merges`.
 
-    The same merges as subword-nmt's, several times as fast: pairs wait in a heap, and a merge only touches the words
-    that hold its pair. Fewer are learnt when no pair occurs twice any more. Ties go to the pair that sorts last by
-    code points, so the codes depend on the counts alone.
+    The same merges as subword-nmt's; see `bpe_learner`. Fewer are learnt when no pair occurs twice any more. Ties go to
+    the pair that sorts last by code points, so the codes depend on the counts alone.
 
     Args:
         word_counts: Tokens (without white space) and how often each occurred.
     """
-    learner = _Learner(word_counts)
-    codes = [HEADER]
-    while len(codes) <= merges and (pair := learner.pop()) is not None:
-        codes.append(f"{pair[0]} {pair[1]}")
-        learner.merge(pair)
-    return "\n".join(codes) + "\n"
-
-
-class _Learner:
-    """Words as symbols, and how often each pair of neighbours occurs in them."""
-
-    def __init__(self, word_counts: Mapping[str, int]) -> None:
-        counted = sorted((word, count) for word, count in word_counts.items() if len(word) > 1)
-        self._words = [_characters(word) for word, _ in counted]
-        self._counts = [count for _, count in counted]
-        self._pair_counts: Counter[Pair] = Counter()
-        self._words_with: defaultdict[Pair, set[int]] = defaultdict(set)  # may hold words that lost the pair since
-        self._keys: dict[str, tuple[int, ...]] = {}
-        for word, symbols in enumerate(self._words):
-            for pair in pairwise(symbols):
-                self._pair_counts[pair] += self._counts[word]
-                self._words_with[pair].add(word)
-        self._heap = [self._entry(pair) for pair in self._pair_counts]
-        heapq.heapify(self._heap)
-
-    def _entry(self, pair: Pair) -> tuple[int, tuple[int, ...], tuple[int, ...], Pair]:
-        """Return what sorts the most frequent pair first, and the last by code points among equals."""
-        return -self._pair_counts[pair], self._key(pair[0]), self._key(pair[1]), pair
-
-    def _key(self, symbol: str) -> tuple[int, ...]:
-        """Return what sorts symbols the other way round."""
-        key = self._keys.get(symbol)
-        if key is None:
-            key = self._keys[symbol] = (*(-ord(character) for character in symbol), 1)
-        return key
-
-    def pop(self) -> Pair | None:
-        """Return the best pair; None if no pair occurs twice."""
-        while self._heap:
-            negative, _, _, pair = heapq.heappop(self._heap)
-            count = self._pair_counts[pair]
-            if count == -negative:
-                return pair if count >= 2 else None
-            if 0 < count < -negative:  # fell since; had it risen, a better entry would have come before
-                heapq.heappush(self._heap, self._entry(pair))
-        return None
-
-    def merge(self, pair: Pair) -> None:
-        """Make the pair one symbol in every word."""
-        changed: Counter[Pair] = Counter()
-        for word in self._words_with.pop(pair, ()):
-            old, count = self._words[word], self._counts[word]
-            new = self._words[word] = _merge(old, pair)
-            if len(new) == len(old):
-                continue
-            for before in pairwise(old):
-                changed[before] -= count
-            for after in pairwise(new):
-                changed[after] += count
-                self._words_with[after].add(word)
-        for other, difference in changed.items():
-            self._pair_counts[other] += difference
-            if difference > 0:
-                heapq.heappush(self._heap, self._entry(other))
+    pairs = learn_pairs(word_counts, merges)
+    return "\n".join([HEADER, *(f"{first} {second}" for first, second in pairs)]) + "\n"
 
 
 def num_merges(codes: str) -> int:
@@ -115,7 +52,8 @@ def _parse(codes: str, *, where: str) -> dict[Pair, int]:
     for number, line in enumerate(lines[1:], start=2):
         pair = line.split(" ")
         if len(pair) != 2 or not all(pair):
-            raise DataError("a merge is two symbols and one blank", where=f"{where}:{number}")
+            fix = "restore the file that `indigo preprocess` or subword-nmt wrote"
+            raise DataError("a merge is two symbols and one blank", where=f"{where}:{number}", fix=fix)
         ranks.setdefault((pair[0], pair[1]), number)
     return ranks
 
@@ -129,11 +67,15 @@ class BPE:
     Args:
         codes: Text of a codes file; the header alone splits words into characters.
         where: Name of the file, for messages.
+        pieces: What a side shows often enough: other pieces are split further, see `split_rare`. None lets all stay.
     """
 
-    def __init__(self, codes: str, *, where: str = "BPE codes") -> None:
+    def __init__(self, codes: str, *, where: str = "BPE codes", pieces: Collection[str] | None = None) -> None:
         self.codes = codes
-        self._ranks = _parse(codes, where=where)
+        self.pieces = None if pieces is None else frozenset(pieces)
+        self.ranks = _parse(codes, where=where)  # of each merge, the first one lowest
+        # A second symbol that is the mark itself was spelt so in the text: split off, it would be an empty piece.
+        self._origin = {} if pieces is None else origins(pair for pair in self.ranks if pair[1] != END_OF_WORD)
         self._recent = remember(self._split)
 
     def split(self, word: str) -> tuple[str, ...]:
@@ -141,30 +83,29 @@ class BPE:
         return self._recent(word)
 
     def _split(self, word: str) -> tuple[str, ...]:
-        symbols = _merge_all(_characters(word), self._ranks)
-        last = symbols[-1].removesuffix(END_OF_WORD)
-        if _LOOKS_CONTINUED.search(last):
-            last += "\\"
-        return (*(symbol + CONTINUES for symbol in symbols[:-1]), last)
+        return self.spell(_merge_all(characters(word), self.ranks))
+
+    def spell(self, symbols: Sequence[str]) -> tuple[str, ...]:
+        """Return the pieces that the symbols of one word are written as."""
+        if self.pieces is not None:
+            symbols = split_rare(symbols, self._origin, self._stays)
+        return (*(symbol + CONTINUES for symbol in symbols[:-1]), _last_piece(symbols[-1]))
+
+    def _stays(self, symbol: str) -> bool:
+        """Tell whether a side shows the symbol often enough."""
+        piece = _last_piece(symbol) if symbol.endswith(END_OF_WORD) else symbol + CONTINUES
+        return self.pieces is None or piece in self.pieces
 
 
-def _characters(word: str) -> list[str]:
+def _last_piece(symbol: str) -> str:
+    """Return the piece that ends a word."""
+    last = symbol.removesuffix(END_OF_WORD)
+    return last + "\\" if _LOOKS_CONTINUED.search(last) else last
+
+
+def characters(word: str) -> list[str]:
     """Return the symbols that a word starts as; the last one says so."""
     return [*word[:-1], word[-1] + END_OF_WORD]
-
-
-def _merge(symbols: list[str], pair: tuple[str, str]) -> list[str]:
-    """Return the symbols with every occurrence of the pair made one, from the left."""
-    merged: list[str] = []
-    i = 0
-    while i < len(symbols):
-        if symbols[i] == pair[0] and i + 1 < len(symbols) and symbols[i + 1] == pair[1]:
-            merged.append(pair[0] + pair[1])
-            i += 2
-        else:
-            merged.append(symbols[i])
-            i += 1
-    return merged
 
 
 def _merge_all(symbols: list[str], ranks: Mapping[Pair, int]) -> list[str]:

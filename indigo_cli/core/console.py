@@ -1,8 +1,10 @@
 """What a person sees on stderr: notes, warnings and progress. Data never goes through here; stdout is its own.
 
-`--quiet` silences notes and progress, `--verbose` adds details; warnings and errors always show.
+`--quiet` silences notes and progress, `--verbose` adds details; warnings and errors always show. Of several processes
+of one run (`torchrun`) only the first speaks; what fails on another it says itself.
 """
 
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 class _Verbosity:
     quiet: bool = False
     verbose: bool = False
+    rank: int = 0
 
 
 _state = _Verbosity()
@@ -27,7 +30,14 @@ PLAIN_SECONDS = 10.0
 
 def set_verbosity(*, quiet: bool = False, verbose: bool = False) -> None:
     """Set what `--quiet` and `--verbose` ask for; for this process."""
-    _state.quiet, _state.verbose = quiet, verbose
+    rank = os.environ.get("RANK", "0")
+    _state.rank = int(rank) if rank.isdecimal() else 0
+    _state.quiet, _state.verbose = quiet or _state.rank > 0, verbose and not _state.rank
+
+
+def rank() -> int:
+    """Return which process of a run on several this is; the first, 0, speaks for all."""
+    return _state.rank
 
 
 def is_quiet() -> bool:
@@ -43,7 +53,8 @@ def note(text: str) -> None:
 
 def warn(text: str) -> None:
     """Say something that may make results wrong; always."""
-    _print(f"warning: {text}")
+    if not _state.rank:
+        _print(f"warning: {text}")
 
 
 def status(text: str) -> None:

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import TypeVar
 
+from indigo_cli.core.format import shorten
+
 T = TypeVar("T")
 
 Order = tuple[int, ...]
@@ -28,7 +30,7 @@ def check_order(order: Sequence[int], length: int) -> None:
     seen: set[int] = set()
     for step, index in enumerate(order):
         if type(index) is not int:  # bool and float would pass for numbers
-            raise ValueError(f"step {step} of the order is {index!r}, not a whole number")
+            raise ValueError(f"step {step} of the order is {shorten(index)}, not a whole number")
         if not 0 <= index < length:
             raise ValueError(f"step {step} of the order is {index}, outside 0..{length - 1}")
         if index in seen:

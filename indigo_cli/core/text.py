@@ -2,21 +2,24 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from indigo_cli.core import bpe as bpe_module
 from indigo_cli.core.bpe import BPE
-from indigo_cli.core.format import check_header
-from indigo_cli.core.recent import remember
-from indigo_cli.core.tokenizer import Tokenizer, make_tokenizer
+from indigo_cli.core.format import check_header, read_object
+from indigo_cli.core.line_tokenizer import BagTokenizer, LineSettings, LineTokenizer
+from indigo_cli.core.protect import check_pattern
+from indigo_cli.core.spelling import SPELLINGS
+from indigo_cli.core.truecase import Truecaser, recase
 from indigo_cli.core.vocab import Vocabulary
 from indigo_cli.errors import DataError
 
 FORMAT = "indigo-codecs"
-VERSION = 1
+VERSION = 2
+"""Version 1 knows no spelling, protected patterns, truecasing or limit of pieces, and is still written without them."""
 SETTINGS_FILE = "codecs.json"
 
 
@@ -25,11 +28,14 @@ class SideCodec:
     """Turns the text of one side into ids and back.
 
     Args:
-        tokenizer_name: `moses`, `none` or `char`.
+        tokenizer_name: A name in `TOKENIZERS`.
         lang: Language code; it matters to Moses only.
         lowercase: Whether a line is lower-cased before anything else (and stays so).
         bpe: Splits the tokens into pieces; None where tokens are the pieces.
         vocabulary: Of the pieces.
+        spelling: A name in `SPELLINGS`; empty leaves the spelling alone.
+        protected: What stays one token, see `Protector`.
+        truecaser: Writes the first word of a sentence in its usual case; then output starts with a capital.
     """
 
     tokenizer_name: str
@@ -37,18 +43,27 @@ class SideCodec:
     lowercase: bool
     bpe: BPE | None
     vocabulary: Vocabulary
-    tokenizer: Tokenizer = field(init=False, compare=False, repr=False)
+    spelling: str = ""
+    protected: tuple[str, ...] = ()
+    truecaser: Truecaser | None = None
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "tokenizer", make_tokenizer(self.tokenizer_name, self.lang))
+    @property
+    def line_settings(self) -> LineSettings:
+        """What turns a raw line into words, but for truecasing."""
+        return LineSettings(self.tokenizer_name, self.lang, self.lowercase, self.spelling, self.protected)
 
     @cached_property
-    def _bag(self) -> "BagTokenizer":
-        return BagTokenizer(self.tokenizer, lowercase=self.lowercase)
+    def _lines(self) -> LineTokenizer:
+        return LineTokenizer(self.line_settings)
+
+    @cached_property
+    def _bag(self) -> BagTokenizer:
+        return BagTokenizer(self._lines)
 
     def words(self, line: str) -> list[str]:
         """Return the tokens of a raw line, before they are split into pieces."""
-        return tokenize_line(self.tokenizer, line, lowercase=self.lowercase)
+        words = self._lines.tokenize(line)
+        return self.truecaser.truecase(words, keep=self._lines.is_protected) if self.truecaser else words
 
     def pieces(self, line: str) -> list[str]:
         """Return the pieces of a raw line; none for a line of white space."""
@@ -61,38 +76,17 @@ class SideCodec:
 
     def encode_bag(self, line: str) -> list[int]:
         """Return the sorted ids of the words of a raw line, each tokenised by itself (see `BagTokenizer`)."""
-        words = self._bag(line)
+        words = self._bag.tokenize(line)
         return sorted(self.vocabulary.encode(words if self.bpe is None else bpe_module.split_all(self.bpe, words)))
 
     def text(self, pieces: Sequence[str]) -> str:
         """Return the plain text that the pieces spell."""
         words = list(pieces) if self.bpe is None else bpe_module.join(pieces)
-        return self.tokenizer.detokenize(words)
+        return self._lines.detokenize(recase(words, keep=self._lines.is_protected) if self.truecaser else words)
 
     def text_of_ids(self, ids: Sequence[int]) -> str:
         """Return the plain text of ids; `UNK` reads `<unk>`."""
         return self.text(self.vocabulary.decode(ids))
-
-
-def tokenize_line(tokenizer: Tokenizer, line: str, *, lowercase: bool) -> list[str]:
-    """Return the tokens of a raw line, lower-cased first if asked for."""
-    return tokenizer.tokenize(line.lower() if lowercase else line)
-
-
-class BagTokenizer:
-    """Gives the tokens of a bag of words: each word between white space is tokenised by itself.
-
-    Tokenizers look at neighbours: Moses keeps the full stop of `cats.` inside a line and splits it off at the end, so a
-    line tokenised whole would tell something of its order. Here `cats.` gives `cats` and `.` wherever it stands.
-    White space, a token for `char`, is no part of a bag.
-    """
-
-    def __init__(self, tokenizer: Tokenizer, *, lowercase: bool) -> None:
-        self._tokens = remember(lambda word: tokenize_line(tokenizer, word, lowercase=lowercase))
-
-    def __call__(self, line: str) -> list[str]:
-        """Return the tokens of a raw line, in the order of its words."""
-        return [token for word in line.split() for token in self._tokens(word)]
 
 
 @dataclass(frozen=True)
@@ -138,8 +132,21 @@ class Codecs:
                 "bpe": codes_file,
                 "vocabulary": vocabulary_file,
                 "vocabulary_digest": codec.vocabulary.digest,
+                **_newer_settings(codec),
             }
-        settings = {"format": FORMAT, "version": VERSION, "source_is_bag": self.source_is_bag, **sides}
+            if codec.bpe is not None and codec.bpe.pieces is not None:
+                sides[side]["pieces"] = f"{side}.pieces.json"
+                files[f"{side}.pieces.json"] = json.dumps(sorted(codec.bpe.pieces), indent=0) + "\n"
+            if codec.truecaser is not None:
+                sides[side]["truecase"] = f"{side}.truecase.json"
+                files[f"{side}.truecase.json"] = codec.truecaser.to_json()
+        plain = all(sides[side].keys() <= _KEYS_OF_VERSION_1 for side in sides)
+        settings = {
+            "format": FORMAT,
+            "version": 1 if plain else VERSION,
+            "source_is_bag": self.source_is_bag,
+            **sides,
+        }
         files[SETTINGS_FILE] = json.dumps(settings, indent=1, ensure_ascii=False) + "\n"
         return files
 
@@ -160,13 +167,22 @@ class Codecs:
         """
         where = folder / SETTINGS_FILE
         try:
-            settings = json.loads(_read_text(where))
-            check_header(settings, where=str(where), format=FORMAT, version=VERSION)
+            settings = read_object(_read_text(where))
+            check_header(settings, where=str(where), format=FORMAT, version=VERSION, fix=_RESTORE)
             reader = _Reader(folder)
             source, target = reader.side(settings["source"]), reader.side(settings["target"])
             return cls(source, target, source_is_bag=bool(settings["source_is_bag"]))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise DataError("this is not a codecs file of indigo", where=str(where), fix=_RESTORE) from error
+
+
+_KEYS_OF_VERSION_1 = {"tokenizer", "lang", "lowercase", "bpe", "vocabulary", "vocabulary_digest"}
+
+
+def _newer_settings(codec: SideCodec) -> dict[str, Any]:
+    """Return the settings that version 1 lacks, but for those that do nothing."""
+    settings = {"spelling": codec.spelling, "protected": list(codec.protected)}
+    return {name: value for name, value in settings.items() if value}
 
 
 def _codes(codec: SideCodec) -> str | None:
@@ -183,7 +199,7 @@ class _Reader:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._vocabularies: dict[str, Vocabulary] = {}
-        self._bpe: dict[str, BPE] = {}
+        self._bpe: dict[tuple[str, str], BPE] = {}
 
     def side(self, settings: dict[str, Any]) -> SideCodec:
         """Build a side from its settings."""
@@ -195,10 +211,49 @@ class _Reader:
         if vocabulary.digest != settings["vocabulary_digest"]:
             what = "the vocabulary does not belong to these codecs (another digest)"
             raise DataError(what, where=str(path), fix=_RESTORE)
-        if codes and codes not in self._bpe:
-            self._bpe[codes] = BPE(_read_text(self._folder / codes), where=str(self._folder / codes))
-        tokenizer, lang, lowercase = str(settings["tokenizer"]), str(settings["lang"]), bool(settings["lowercase"])
-        return SideCodec(tokenizer, lang, lowercase, self._bpe.get(codes), vocabulary)
+        spelling, protected = str(settings.get("spelling", "")), settings.get("protected", [])
+        if (
+            (spelling and spelling not in SPELLINGS)
+            or not isinstance(protected, list)
+            or any(map(check_pattern, protected))
+        ):
+            what = "a spelling or a protected pattern is none of this indigo"
+            raise DataError(what, where=self._where(SETTINGS_FILE), fix=_RESTORE)
+        return SideCodec(
+            tokenizer_name=str(settings["tokenizer"]),
+            lang=str(settings["lang"]),
+            lowercase=bool(settings["lowercase"]),
+            bpe=self._read_bpe(codes, str(settings.get("pieces", ""))),
+            vocabulary=vocabulary,
+            spelling=spelling,
+            protected=tuple(protected),
+            truecaser=self._read_truecaser(str(settings.get("truecase", ""))),
+        )
+
+    def _where(self, name: str) -> str:
+        return str(self._folder / name)
+
+    def _read_bpe(self, codes: str, pieces: str) -> BPE | None:
+        """Return the BPE of a codes file, limited to the pieces of another file where one is named."""
+        if not codes:
+            return None
+        if (codes, pieces) not in self._bpe:
+            known = self._read_pieces(pieces) if pieces else None
+            self._bpe[codes, pieces] = BPE(_read_text(self._folder / codes), where=self._where(codes), pieces=known)
+        return self._bpe[codes, pieces]
+
+    def _read_pieces(self, name: str) -> list[str]:
+        """Return the pieces of a JSON list."""
+        try:
+            pieces: Any = json.loads(_read_text(self._folder / name))
+        except (ValueError, RecursionError):
+            pieces = None
+        if not isinstance(pieces, list) or not all(isinstance(piece, str) for piece in pieces):
+            raise DataError("a list of pieces is needed", where=self._where(name), fix=_RESTORE)
+        return pieces
+
+    def _read_truecaser(self, name: str) -> Truecaser | None:
+        return Truecaser.from_json(_read_text(self._folder / name), where=self._where(name)) if name else None
 
 
 def _read_text(path: Path) -> str:

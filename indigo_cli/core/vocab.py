@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from indigo_cli.core.format import check_header
+from indigo_cli.core.format import check_header, read_object
 from indigo_cli.errors import DataError
 
 PAD, BOS, EOS, EOD, UNK = range(5)
@@ -79,12 +79,15 @@ class Vocabulary:
         """
         fix = "restore the file that `indigo preprocess` wrote, or run preprocess again"
         try:
-            content = json.loads(text)
-            header = content["header"]
-            check_header(header, where=where, format=FORMAT, version=VERSION)
-            vocabulary = cls(tuple(str(t) for t, _ in content["tokens"]), tuple(int(c) for _, c in content["tokens"]))
+            content = read_object(text)
+            header, rows = content["header"], content["tokens"]
+            check_header(header, where=where, format=FORMAT, version=VERSION, fix=fix)
+            vocabulary = cls(tuple(token for token, _ in rows), tuple(count for _, count in rows))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise DataError("this is not an indigo vocabulary file", where=where, fix=fix) from error
+        kinds = {*map(type, vocabulary.tokens)} <= {str}, {*map(type, vocabulary.counts)} <= {int}
+        if not all(kinds) or len(set(vocabulary.tokens)) != len(rows):
+            raise DataError("a vocabulary has different texts, each with a count", where=where, fix=fix)
         if vocabulary.digest != header.get("digest"):
             what = "the vocabulary was changed after it was written (its digest differs)"
             raise DataError(what, where=where, fix=fix)

@@ -3,6 +3,7 @@
 Shape letters: S sentences, X source length, T target length, K orders of a target.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
@@ -76,3 +77,15 @@ class Batch:
             lengths=self.lengths.to(device, non_blocking=True),
             plan=Plan(self.plan.orders.to(device, non_blocking=True), self.plan.weights.to(device, non_blocking=True)),
         )
+
+
+@dataclass(frozen=True)
+class MicroBatch:
+    """A place in the stream of training batches, and how to load what stands there.
+
+    Of several processes each loads its own places only, but all see the same stream.
+    """
+
+    epoch: int
+    position: int
+    load: Callable[[], Batch]

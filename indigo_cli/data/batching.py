@@ -65,19 +65,13 @@ def batch_stream(
     seed: int,
     epoch: int = 0,
     skip: int = 0,
-    rank: int = 0,
-    world: int = 1,
 ) -> Iterator[tuple[int, int, NDArray[np.int64]]]:
     """Yield (epoch, position in the epoch, item indices) for ever, from micro-batch `skip` of `epoch` on.
 
-    Process `rank` of `world` takes every `world`-th micro-batch of the one stream, counted from where it starts. There
-    must be something to draw from.
+    There must be something to draw from.
     """
-    turn = 0
     while True:
         batches = epoch_batches(target, source, batch_tokens=batch_tokens, seed=seed, epoch=epoch)
         for position in range(skip, len(batches)):
-            if turn % world == rank:
-                yield epoch, position, batches[position]
-            turn += 1
+            yield epoch, position, batches[position]
         epoch, skip = epoch + 1, 0

@@ -5,7 +5,6 @@ import errno
 import gzip
 import hashlib
 import io
-import json
 import lzma
 import os
 import stat
@@ -16,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO, cast
 
-from indigo_cli.core.format import check_header
+from indigo_cli.core.format import check_header, read_object
 from indigo_cli.errors import DataError, RunError, UsageError
 
 BOM = b"\xef\xbb\xbf"
@@ -62,7 +61,8 @@ def decode_lines(raw_lines: Iterable[bytes], path: Path | str) -> Iterator[str]:
             "the compressed file is truncated", where=f"{path}:{number + 1}", fix="copy or download it again"
         ) from error
     except (gzip.BadGzipFile, zlib.error, lzma.LZMAError, OSError) as error:
-        raise DataError(f"cannot read the file: {error}", where=f"{path}:{number + 1}") from error
+        fix = "copy or download it again, and see that its name ends as it is packed: .gz, .bz2, .xz or none of them"
+        raise DataError(f"cannot read the file: {error}", where=f"{path}:{number + 1}", fix=fix) from error
 
 
 @contextmanager
@@ -77,9 +77,11 @@ def _open_binary(path: Path | str, hint: str) -> Iterator[BinaryIO]:
     try:
         stream = openers.get(Path(path).suffix, open)(path, "rb")
     except FileNotFoundError as error:
-        raise UsageError("no such file", where=str(path), fix=hint) from error
-    except OSError as error:
-        raise UsageError(f"cannot open the file: {error.strerror or error}", where=str(path)) from error
+        raise UsageError("no such file", where=str(path), fix=hint or "check the name and the folder") from error
+    except (OSError, ValueError) as error:  # a NUL or half a character in the name
+        fix = hint or "name a file that can be read, or - for standard input"
+        reason = getattr(error, "strerror", None) or str(error)
+        raise UsageError(f"cannot open the file: {reason}", where=str(path), fix=fix) from error
     with stream:
         yield cast(BinaryIO, stream)
 
@@ -160,7 +162,7 @@ def open_binary_output(path: Path | str, overwrite: bool = False) -> Iterator[Bi
     refuse_existing(path, overwrite)
     final = Path(os.path.realpath(path))  # a symbolic link keeps pointing; its target is replaced
     if final.is_dir():
-        raise UsageError("the output is a folder, a file is needed", where=str(path))
+        raise UsageError("the output is a folder, a file is needed", where=str(path), fix="add the name of a file")
     device = _is_device(final)
     partial = final if device else final.with_name(f".{final.name}.{os.getpid()}.partial")
     try:
@@ -170,7 +172,8 @@ def open_binary_output(path: Path | str, overwrite: bool = False) -> Iterator[Bi
                 rest.unlink(missing_ok=True)
         stream = open(partial, "wb")
     except OSError as error:
-        raise UsageError(f"cannot write: {error.strerror or error}", where=str(path)) from error
+        fix = "choose another place, or make this one writable"
+        raise UsageError(f"cannot write: {error.strerror or error}", where=str(path), fix=fix) from error
     try:
         with stream:
             yield stream
@@ -247,11 +250,10 @@ def parse_jsonl(lines: Iterable[str], path: Path | str) -> Iterator[tuple[int, d
         if not line.strip():
             continue
         try:
-            value = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise DataError(f"this line is not JSON: {error}", where=f"{path}:{number}") from error
-        if not isinstance(value, dict):
-            raise DataError(f"a JSON object is needed, not a {type(value).__name__}", where=f"{path}:{number}")
+            value = read_object(line)
+        except ValueError as error:
+            fix = "every line is one JSON object: write the file again, it may be damaged or cut"
+            raise DataError(f"this line is not JSON: {error}", where=f"{path}:{number}", fix=fix) from error
         yield number, value
 
 
@@ -259,10 +261,10 @@ def read_header(
     rows: Iterator[tuple[int, dict[str, Any]]], *, path: Path | str, format: str, version: int
 ) -> dict[str, Any]:
     """Take the header off the rows of `read_jsonl` and check it with `check_header`."""
-    first = next(rows, None)
+    first, fix = next(rows, None), f'its first line is {{"format": "{format}", "version": {version}, ...}}'
     if first is None:
-        raise DataError(f"the file is empty, an {format} header line is needed", where=f"{path}:1")
-    check_header(first[1], where=f"{path}:{first[0]}", format=format, version=version)
+        raise DataError(f"the file is empty, an {format} header line is needed", where=f"{path}:1", fix=fix)
+    check_header(first[1], where=f"{path}:{first[0]}", format=format, version=version, fix=fix)
     return first[1]
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from indigo_cli.core.format import shorten
 from indigo_cli.core.order import Order, check_order
 from indigo_cli.data.files import is_finite, open_output, read_header, read_jsonl
 from indigo_cli.errors import DataError
@@ -17,6 +18,8 @@ FORMAT = "indigo-orders"
 VERSION = 1
 DIGITS = 6
 """Significant digits of a log-probability."""
+ROW = 'a row is {"id": 0, "orders": [[2, 0, 1]]}, with the indices of the target\'s tokens from 0'
+NUMBERS = "leave it out where no model gave it, or write the file again with `indigo score`"
 
 
 @dataclass(frozen=True)
@@ -125,9 +128,9 @@ def parse_row(fields: Mapping[str, Any], where: str) -> OrdersRow:
     """Check one object and return it as a row."""
     target_id, orders = fields.get("id"), fields.get("orders")
     if type(target_id) is not int or target_id < 0:
-        raise DataError(f"id must be a raw line number from 0, not {target_id!r}", where=where)
+        raise DataError(f"id must be a raw line number from 0, not {shorten(target_id)}", where=where, fix=ROW)
     if not isinstance(orders, list) or not orders or not all(isinstance(order, list) for order in orders):
-        raise DataError("orders must be a list of one or more lists", where=f"{where}, id {target_id}")
+        raise DataError("orders must be a list of one or more lists", where=f"{where}, id {target_id}", fix=ROW)
     for order in orders:
         try:
             check_order(order, len(orders[0]))
@@ -172,7 +175,7 @@ class _Numbers:
         """Return the rank; None if the row says nothing."""
         value = self._fields.get("rank")
         if value is not None and (type(value) is not int or value < 1):
-            raise DataError(f"rank must be a number from 1, not {value!r}", where=self._where)
+            raise DataError(f"rank must be a number from 1, not {shorten(value)}", where=self._where, fix=NUMBERS)
         return value
 
     def _ends(self) -> tuple[float | None, ...] | None:
@@ -187,12 +190,13 @@ class _Numbers:
             return None
         if not isinstance(values, list) or len(values) != self._count:
             what = f"{name} must be a list with one number for each of the {self._count} orders"
-            raise DataError(what, where=self._where)
+            raise DataError(what, where=self._where, fix=NUMBERS)
         return values
 
     def _finite(self, name: str, value: Any) -> float:
         if not is_finite(value):
-            raise DataError(f"{name} holds {value!r:.40}, not a finite number", where=self._where)
+            what = f"{name} holds {shorten(value)}, not a finite number"
+            raise DataError(what, where=self._where, fix=NUMBERS)
         return float(value)
 
 

@@ -1,8 +1,7 @@
 """The raw references of a split of a corpus: untouched text, read from where it was when the corpus was made."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from indigo_cli.data.corpus import Corpus
 from indigo_cli.data.files import read_lines, sha256_file
@@ -18,22 +17,29 @@ def read_references(corpus: Corpus, split: str) -> list[list[str]]:
     """
     corpus.split(split)
     inputs = corpus.manifest["splits"][split]["inputs"]
-    references = [_read(entries) for entries in (inputs["target"], *inputs["references"])]
+    try:
+        files = [
+            [(str(entry["path"]), str(entry["sha256"])) for entry in entries]
+            for entries in (inputs["target"], *inputs["references"])
+        ]
+    except (KeyError, TypeError) as error:
+        fix = "make the corpus again with `indigo preprocess --overwrite`"
+        raise DataError("the manifest does not name the references", where=str(corpus.folder), fix=fix) from error
+    references = [_read(entries) for entries in files]
     if not references[0]:
         what = f"split {split!r} has no line to score"
         raise DataError(what, where=str(corpus.folder), fix="choose another --split")
     return references
 
 
-def _read(entries: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the lines of files that are one reference together."""
+def _read(files: Sequence[tuple[str, str]]) -> list[str]:
+    """Return the lines of files, each with its sha256, that are one reference together."""
     lines: list[str] = []
-    for entry in entries:
-        path = str(entry["path"])
+    for path, sha256 in files:
         fix = "put it back, or make the corpus again with `indigo preprocess`"
         if not Path(path).is_file():
             raise DataError("the raw reference of the corpus is not there any more", where=path, fix=fix)
-        if sha256_file(path) != entry["sha256"]:
+        if sha256_file(path) != sha256:
             raise DataError("the raw reference has changed since the corpus was made", where=path, fix=fix)
         lines += read_lines(path)
     return lines

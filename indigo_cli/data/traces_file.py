@@ -7,6 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from indigo_cli.core.format import shorten
 from indigo_cli.core.order import Order, Slots, check_order, order_to_slots
 from indigo_cli.core.trace import GenerationTrace, Hypothesis, Insertion
 from indigo_cli.data.files import is_finite, read_header, read_jsonl
@@ -16,6 +17,7 @@ FORMAT = "indigo-traces"
 VERSION = 1
 DIGITS = 9
 """Significant digits of a log-probability: a float32 survives."""
+AGAIN = "write the file again, e.g. with `indigo decode --format jsonl`: it may be damaged"
 
 
 @dataclass(frozen=True)
@@ -149,13 +151,13 @@ def parse_row(fields: Mapping[str, Any], where: str) -> TraceRecord:
     try:
         check_order(order, count)
     except ValueError as error:
-        raise DataError(str(error), where=f"{where}, order") from error
+        raise DataError(str(error), where=f"{where}, order", fix=AGAIN) from error
     slots = read.items("slots", int, count)
     if slots != order_to_slots(order):
-        raise DataError("slots and order do not describe the same insertions", where=f"{where}, slots")
+        raise DataError("slots and order do not describe the same insertions", where=f"{where}, slots", fix=AGAIN)
     rounds = read.items("rounds", int, count)
     if any(a > b for a, b in pairwise(rounds)) or (rounds and rounds[0] < -1):
-        raise DataError("rounds must not fall, and only given words have -1", where=f"{where}, rounds")
+        raise DataError("rounds must not fall, and only given words have -1", where=f"{where}, rounds", fix=AGAIN)
     return TraceRecord(
         id=read.whole("id", 0),
         rank=read.whole("rank", 1),
@@ -186,17 +188,17 @@ class _Fields:
 
     def _get(self, name: str) -> Any:
         if name not in self._fields:
-            raise DataError(f"the field {name!r} is missing", where=self._where)
+            raise DataError(f"the field {name!r} is missing", where=self._where, fix=AGAIN)
         return self._fields[name]
 
     def _wrong(self, name: str, wanted: str) -> DataError:
-        return DataError(f"{name} must be {wanted}", where=f"{self._where}, {name}")
+        return DataError(f"{name} must be {wanted}", where=f"{self._where}, {name}", fix=AGAIN)
 
     def one(self, name: str, kind: type[Any]) -> Any:
         """Return a value of exactly this type."""
         value = self._get(name)
         if type(value) is not kind:
-            raise self._wrong(name, f"a {kind.__name__}, not {value!r}")
+            raise self._wrong(name, f"a {kind.__name__}, not {shorten(value)}")
         return value
 
     def whole(self, name: str, least: int) -> int:
@@ -210,7 +212,7 @@ class _Fields:
         """Return a finite number."""
         value = self._get(name)
         if not is_finite(value):
-            raise self._wrong(name, f"a finite number, not {value!r}")
+            raise self._wrong(name, f"a finite number, not {shorten(value)}")
         return float(value)
 
     def number_or_none(self, name: str) -> float | None:

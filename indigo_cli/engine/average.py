@@ -1,6 +1,5 @@
 """The mean of several checkpoints of a run, as a checkpoint that decodes and scores like any other."""
 
-import json
 import os
 import re
 from dataclasses import dataclass
@@ -10,8 +9,11 @@ from torch import Tensor
 
 from indigo_cli.data.files import refuse_existing
 from indigo_cli.engine.checkpoint import Checkpoint, read_checkpoint, save_average, step_folders
-from indigo_cli.engine.run_folder import LOG_FILE, RunFolder
+from indigo_cli.engine.run_folder import LOG_FILE, RECIPE_FILE, RunFolder
+from indigo_cli.engine.run_log import read_log
+from indigo_cli.engine.validations import Validations
 from indigo_cli.errors import CheckpointError, UsageError
+from indigo_cli.recipe import load_recipe
 
 OWN_NAMES = re.compile(r"(last|best|step-.*|cpu-.*|\..*)")
 """Names that a training run gives its own checkpoints."""
@@ -36,7 +38,7 @@ def average(run: Path, *, last: int = 0, best: int = 0, output: str = "", overwr
     Args:
         run: Run folder.
         last: How many of the newest.
-        best: How many of those with the lowest validation loss in the run's log (of equal ones the later, as `best`).
+        best: How many of the best in the run's log, by what `best` was chosen by (of equal ones the later).
         output: A name under `checkpoints/`, or a path; default `average-last-N` or `average-best-N`.
         overwrite: Replace an average that stands.
 
@@ -49,7 +51,7 @@ def average(run: Path, *, last: int = 0, best: int = 0, output: str = "", overwr
     RunFolder.open(run)
     checkpoints = run / "checkpoints"
     folder = _folder(checkpoints, output or (f"average-last-{last}" if last else f"average-best-{best}"), overwrite)
-    chosen = _last(checkpoints, last) if last else _best(checkpoints, best, validation_losses(run))
+    chosen = _last(checkpoints, last) if last else _best(checkpoints, best, validations_of(run))
     facts = {
         "step": chosen[-1].facts["step"],
         "averaged": [checkpoint.facts["step"] for checkpoint in chosen],
@@ -82,32 +84,35 @@ def _is_average(folder: Path) -> bool:
 def _last(checkpoints: Path, count: int) -> list[Checkpoint]:
     folders = step_folders(checkpoints)
     if len(folders) < count:
-        raise _too_few(checkpoints, count, f"{len(folders)} checkpoints stand")
+        raise _too_few(
+            checkpoints, f"{len(folders)} checkpoints stand, not {count}", f"keep={count} (and save as often)"
+        )
     return [read_checkpoint(folder) for folder in folders[-count:]]
 
 
-def _best(checkpoints: Path, count: int, losses: dict[int, float]) -> list[Checkpoint]:
-    found = [read_checkpoint(folder) for folder in step_folders(checkpoints)]
-    validated = [checkpoint for checkpoint in found if checkpoint.facts["step"] in losses]
+def _best(checkpoints: Path, count: int, validations: Validations) -> list[Checkpoint]:
+    found = {found.facts["step"]: found for found in map(read_checkpoint, step_folders(checkpoints))}
+    validated = [step for step in validations.ranked() if step in found]
     if len(validated) < count:
-        raise _too_few(checkpoints, count, f"{len(validated)} of {len(found)} checkpoints that stand were validated")
-    validated.sort(key=lambda checkpoint: (losses[checkpoint.facts["step"]], -checkpoint.facts["step"]))
-    return sorted(validated[:count], key=lambda checkpoint: int(checkpoint.facts["step"]))
+        what = f"{len(validated)} of {len(found)} checkpoints that stand were validated, not {count}"
+        raise _too_few(checkpoints, what, f"keep_best={count} (and validate as often)")
+    return [found[step] for step in sorted(validated[:count])]
 
 
-def _too_few(checkpoints: Path, count: int, what: str) -> CheckpointError:
-    fix = f"train with --set train.keep={count} (and save and validate as often), or average fewer"
-    return CheckpointError(f"{what}, not {count}", where=str(checkpoints), fix=fix)
+def _too_few(checkpoints: Path, what: str, setting: str) -> CheckpointError:
+    return CheckpointError(what, where=str(checkpoints), fix=f"train with --set train.{setting}, or average fewer")
 
 
-def validation_losses(run: Path) -> dict[int, float]:
-    """Return the validation loss of each step that the log of a run has one for."""
+def validations_of(run: Path) -> Validations:
+    """Return how good each validated step of a run is, by what its recipe chooses `best` by."""
+    config = load_recipe(run / RECIPE_FILE).train
+    validations = Validations(config.best_by, higher_is_better=config.higher_is_better)
     try:
-        rows = [json.loads(line) for line in (run / LOG_FILE).read_bytes().splitlines()]
-    except (OSError, ValueError) as error:
+        validations.restore(row for _, row in read_log(run / LOG_FILE) if row.get("split") == "valid")
+    except OSError as error:
         what = f"the log of the run cannot be read ({error})"
         raise UsageError(what, where=str(run / LOG_FILE), fix="--last N needs no log") from error
-    return {row["step"]: row["loss"] for row in rows if row.get("split") == "valid"}
+    return validations
 
 
 def mean_weights(checkpoints: list[Checkpoint]) -> dict[str, Tensor]:

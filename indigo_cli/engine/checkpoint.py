@@ -13,6 +13,7 @@ whole checkpoints only.
 import json
 import os
 import shutil
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,8 +23,10 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from indigo_cli.core.format import check_header
-from indigo_cli.data.files import atomic_write_text, leftovers, sync_folder
+from indigo_cli.core.format import check_header, check_seal, read_object, sealed
+from indigo_cli.data.files import atomic_write_text, is_finite, leftovers, sha256_file, sync_folder
+from indigo_cli.engine.distributed import like
+from indigo_cli.engine.disk import RESUME, writing
 from indigo_cli.errors import CheckpointError, DataError, RunError
 
 FORMAT = "indigo-checkpoint"
@@ -46,7 +49,31 @@ class Checkpoint:
 
     def weights(self) -> dict[str, Tensor]:
         """Return the model's tensors."""
-        return _read_tensors(self.folder / MODEL_FILE)
+        return self._tensors(MODEL_FILE)
+
+    def _tensors(self, name: str) -> dict[str, Tensor]:
+        """Read a file of tensors; a checkpoint of 0.1 does not know its sha256."""
+        hashes = self.facts.get("sha256", {})
+        return _read_tensors(self.folder / name, sha256=hashes.get(name, "") if isinstance(hashes, dict) else None)
+
+    def count(self, key: str) -> int:
+        """Return a fact that is a whole number, 0 or more."""
+        value = self.facts.get(key)
+        if type(value) is not int or not 0 <= value < 2**63:
+            raise self._wrong(key)
+        return value
+
+    def seconds(self, key: str) -> float:
+        """Return a fact that is a time, 0 or more."""
+        value: Any = self.facts.get(key)
+        if not is_finite(value) or value < 0:
+            raise self._wrong(key)
+        return float(value)
+
+    def _wrong(self, key: str) -> CheckpointError:
+        return CheckpointError(
+            f"the checkpoint does not say its {key}", where=str(self.folder / FACTS_FILE), fix=_OTHER
+        )
 
     def load_into(self, system: nn.Module, *, whose: str, fix: str) -> None:
         """Give a system these weights.
@@ -72,12 +99,22 @@ class Checkpoint:
                 where=str(self.folder),
                 fix="start another run from its weights: `train --init` with this folder",
             )
-        return _read_tensors(self.folder / TRAINING_FILE)
+        return self._tensors(TRAINING_FILE)
 
 
-def _read_tensors(path: Path) -> dict[str, Tensor]:
-    fix = "take another checkpoint of the run: `decode --checkpoint NAME`; `train --resume` finds the newest whole one"
+_OTHER = "take another checkpoint of the run: `decode --checkpoint NAME`; `train --resume` finds the newest whole one"
+
+
+def _read_tensors(path: Path, *, sha256: str | None) -> dict[str, Tensor]:
+    """Read a safetensors file.
+
+    Args:
+        sha256: What it must have; empty if nobody knows.
+    """
+    fix = _OTHER
     try:
+        if sha256 != "" and sha256_file(path) != sha256:
+            raise ValueError("another sha256 than when it was written")
         with safe_open(path, framework="pt") as stream:
             return {name: stream.get_tensor(name) for name in stream.keys()}
     except FileNotFoundError as error:
@@ -96,11 +133,16 @@ def step_name(step: int) -> str:
 def save_checkpoint(
     checkpoints: Path, *, weights: dict[str, Tensor], training: dict[str, Tensor], facts: dict[str, Any]
 ) -> Path:
-    """Write the checkpoint of `facts["step"]` and point `last` at it; an older one of the same step is replaced."""
-    checkpoints.mkdir(parents=True, exist_ok=True)
+    """Write the checkpoint of `facts["step"]` and point `last` at it; an older one of the same step is replaced.
+
+    Raises:
+        RunError: it cannot be written; what stood before stands.
+    """
     final = checkpoints / step_name(facts["step"])
-    partial = checkpoints / f"{PARTIAL}{final.name}-{os.getpid()}"
-    _write_folder(final, partial, {MODEL_FILE: weights, TRAINING_FILE: training}, facts)
+    with writing(final, then=RESUME):
+        checkpoints.mkdir(parents=True, exist_ok=True)
+        partial = checkpoints / f"{PARTIAL}{final.name}-{os.getpid()}"
+        _write_folder(final, partial, {MODEL_FILE: weights, TRAINING_FILE: training}, facts)
     link(checkpoints, "last", final.name)
     return final
 
@@ -110,10 +152,11 @@ def save_average(folder: Path, *, weights: dict[str, Tensor], facts: dict[str, A
 
     A training run in the same folder neither prunes it nor clears away the part that is being written.
     """
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    for rest in leftovers(folder, "partial"):
-        shutil.rmtree(rest, ignore_errors=True)
-    _write_folder(folder, folder.with_name(f".{folder.name}.{os.getpid()}.partial"), {MODEL_FILE: weights}, facts)
+    with writing(folder):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        for rest in leftovers(folder, "partial"):
+            shutil.rmtree(rest, ignore_errors=True)
+        _write_folder(folder, folder.with_name(f".{folder.name}.{os.getpid()}.partial"), {MODEL_FILE: weights}, facts)
 
 
 def _write_folder(final: Path, partial: Path, files: dict[str, dict[str, Tensor]], facts: dict[str, Any]) -> None:
@@ -126,9 +169,9 @@ def _write_folder(final: Path, partial: Path, files: dict[str, dict[str, Tensor]
         for name in files:
             with open(partial / name, "rb") as stream:
                 os.fsync(stream.fileno())
-        atomic_write_text(
-            partial / FACTS_FILE, json.dumps({"format": FORMAT, "version": VERSION, **facts}, indent=1) + "\n"
-        )
+        hashes = {name: sha256_file(partial / name) for name in files}
+        facts = sealed({"format": FORMAT, "version": VERSION, **facts, "sha256": hashes})
+        atomic_write_text(partial / FACTS_FILE, json.dumps(facts, indent=1) + "\n")
         if final.exists():
             shutil.rmtree(final)
         os.replace(partial, final)
@@ -141,17 +184,18 @@ def _write_folder(final: Path, partial: Path, files: dict[str, dict[str, Tensor]
 def _write_tensors(tensors: dict[str, Tensor], path: Path) -> None:
     try:
         save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, path)
-    except (SafetensorError, OSError) as error:  # safetensors tells of a full disk in an error of its own
-        raise RunError(f"cannot write {path.name}: {error}", where=str(path), fix="free some space") from error
+    except SafetensorError as error:  # its own way to tell of a full disk
+        raise RunError(f"cannot write: {error}", where=str(path), fix="free some space") from error
 
 
 def link(checkpoints: Path, name: str, target: str) -> None:
     """Point a name at a checkpoint folder, atomically."""
     partial = checkpoints / f"{PARTIAL}{name}"
-    partial.unlink(missing_ok=True)
-    partial.symlink_to(target, target_is_directory=True)
-    os.replace(partial, checkpoints / name)
-    sync_folder(checkpoints)
+    with writing(checkpoints / name, then=RESUME):
+        partial.unlink(missing_ok=True)
+        partial.symlink_to(target, target_is_directory=True)
+        os.replace(partial, checkpoints / name)
+        sync_folder(checkpoints)
 
 
 def step_folders(checkpoints: Path) -> list[Path]:
@@ -159,15 +203,20 @@ def step_folders(checkpoints: Path) -> list[Path]:
     return sorted(folder for folder in checkpoints.glob("step-*") if folder.is_dir() and not folder.is_symlink())
 
 
-def prune(checkpoints: Path, *, keep: int) -> None:
-    """Delete step-numbered checkpoints but the newest `keep` and those that a name points at; clean up after a kill."""
-    named = {Path(os.readlink(entry)).name for entry in checkpoints.iterdir() if entry.is_symlink()}
+def prune(checkpoints: Path, *, keep: int, best: Collection[int] = ()) -> None:
+    """Delete step-numbered checkpoints and clean up after a kill.
+
+    The newest `keep` stay, those of the steps in `best`, and those that a name points at.
+    """
+    stay = {Path(os.readlink(entry)).name for entry in checkpoints.iterdir() if entry.is_symlink()}
+    stay |= {step_name(step) for step in best}
     folders = step_folders(checkpoints)
-    for folder in folders[: max(0, len(folders) - keep)]:
-        if folder.name not in named:
-            shutil.rmtree(folder)
-    for rest in checkpoints.glob(f"{PARTIAL}*"):
-        shutil.rmtree(rest) if rest.is_dir() and not rest.is_symlink() else rest.unlink()
+    with writing(checkpoints, then=RESUME):
+        for folder in folders[: max(0, len(folders) - keep)]:
+            if folder.name not in stay:
+                shutil.rmtree(folder)
+        for rest in checkpoints.glob(f"{PARTIAL}*"):
+            shutil.rmtree(rest) if rest.is_dir() and not rest.is_symlink() else rest.unlink()
 
 
 def open_checkpoint(run: Path, name: str = "") -> Checkpoint:
@@ -198,15 +247,16 @@ def read_checkpoint(folder: Path) -> Checkpoint:
     """Read the facts of a checkpoint folder."""
     path = folder / FACTS_FILE
     try:
-        facts = json.loads(path.read_text("utf-8"))
-        check_header(facts, where=str(path), format=FORMAT, version=VERSION)
+        facts = read_object(path.read_bytes())
+        check_header(facts, where=str(path), format=FORMAT, version=VERSION, fix=_OTHER)
+        check_seal(facts, required="sha256" in facts)  # 0.1 wrote neither
     except DataError as error:
         raise CheckpointError(error.what, where=error.where, fix=error.fix) from error
     except (OSError, ValueError, AttributeError) as error:
         raise CheckpointError(
             f"the checkpoint is incomplete or damaged ({error})",
             where=str(path),
-            fix="take another with --checkpoint NAME",
+            fix=_OTHER,
         ) from error
     return Checkpoint(folder, facts)
 
@@ -226,28 +276,26 @@ def newest_whole_checkpoint(run: Path) -> tuple[Checkpoint | None, list[str]]:
 
 
 def training_state(optimizer: torch.optim.Optimizer, names: dict[int, str]) -> dict[str, Tensor]:
-    """Return optimizer moments by parameter name (`names` maps id(parameter)) and the random states."""
-    state: dict[str, Tensor] = {"random.cpu": torch.get_rng_state()}
-    if any(parameter.is_cuda for group in optimizer.param_groups for parameter in group["params"]):
-        state["random.cuda"] = torch.cuda.get_rng_state()
-    for parameter, moments in optimizer.state.items():
-        for key, value in moments.items():
-            state[f"optimizer.{names[id(parameter)]}.{key}"] = value
-    return state
+    """Return optimizer moments by parameter name; `names` maps id(parameter). Moments are sharded as parameters are.
+
+    No random state is needed: dropout depends on the micro-batch alone.
+    """
+    return {
+        f"optimizer.{names[id(parameter)]}.{key}": value
+        for parameter, moments in optimizer.state.items()
+        for key, value in moments.items()
+    }
 
 
 def restore_training_state(
     state: dict[str, Tensor], optimizer: torch.optim.Optimizer, parameters: dict[str, torch.nn.Parameter]
 ) -> None:
-    """Undo `training_state`."""
-    torch.set_rng_state(state["random.cpu"])
-    if "random.cuda" in state and torch.cuda.is_available():
-        torch.cuda.set_rng_state(state["random.cuda"])
+    """Undo `training_state`, from whole tensors."""
     for name, parameter in parameters.items():
         prefix = f"optimizer.{name}."
         moments = {key.removeprefix(prefix): value for key, value in state.items() if key.startswith(prefix)}
         if moments:
             optimizer.state[parameter] = {
-                key: value.clone() if key == "step" and parameter.device.type == "cpu" else value.to(parameter.device)
+                key: value.clone() if key == "step" and parameter.device.type == "cpu" else like(value, parameter)
                 for key, value in moments.items()
             }

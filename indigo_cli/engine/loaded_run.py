@@ -70,8 +70,8 @@ class LoadedRun:
             UsageError: no corpus there, or another one.
             DataError: a damaged one.
         """
-        corpus = Corpus.open(folder or Path(self.folder.facts["corpus"]))
-        if corpus.digest != self.folder.facts["corpus_digest"]:
+        corpus = Corpus.open(folder or Path(self.folder.text_fact("corpus")))
+        if corpus.digest != self.folder.text_fact("corpus_digest"):
             raise UsageError(
                 "this corpus is not the one that the run was trained on (another digest)",
                 where=str(corpus.folder),
@@ -163,7 +163,7 @@ def _check_kin(first: LoadedRun, other: LoadedRun) -> None:
 def _reading(codecs: Codecs) -> tuple[object, ...]:
     """Return all that decides how raw text becomes pieces, and pieces text."""
     sides = [
-        (side.tokenizer_name, side.lang, side.lowercase, side.bpe and side.bpe.codes)
+        (side.line_settings, side.truecaser, side.bpe and (side.bpe.codes, side.bpe.pieces))
         for side in (codecs.source, codecs.target)
     ]
     return codecs.source_is_bag, *sides

@@ -5,6 +5,8 @@ import math
 import torch
 from torch import Tensor, nn
 
+from indigo_cli.engine.distributed import whole
+
 
 def learning_rate(step: int, *, peak: float, warmup_steps: int) -> float:
     """Rise linearly for `warmup_steps` updates (counted from 1), then fall with the inverse square root.
@@ -34,17 +36,17 @@ class GuardedStep:
         device = self._parameters[0].device
         self._first_bad = torch.zeros((), dtype=torch.int64, device=device)
 
-    def __call__(self, step: int, *, weight: float, rate: float) -> Tensor:
+    def __call__(self, step: int, *, weight: float | Tensor, rate: float) -> Tensor:
         """Divide the summed gradients by `weight`, clip to the norm and update; return the norm before clipping."""
         gradients = [p.grad for p in self._parameters if p.grad is not None]
-        norm = torch.nn.utils.get_total_norm(gradients) / weight
+        norm = (whole(torch.nn.utils.get_total_norm(gradients)) / weight).float()
         clip = (norm / self._clip_norm).clamp(min=1.0) if self._clip_norm else torch.ones_like(norm)
         bad = ~norm.isfinite() | (self._first_bad > 0)
         self._first_bad = torch.where(bad & (self._first_bad == 0), step, self._first_bad)
         for group in self._optimizer.param_groups:
             group["lr"] = rate
         # Attributes that torch's gradient scaler sets, too: fused kernels divide by the one and stop at the other.
-        self._optimizer.grad_scale = clip * weight  # type: ignore[attr-defined]
+        self._optimizer.grad_scale = (clip * weight).float()  # type: ignore[attr-defined]
         self._optimizer.found_inf = bad.to(norm.dtype)  # type: ignore[attr-defined]
         self._optimizer.step()
         self._optimizer.zero_grad(set_to_none=True)

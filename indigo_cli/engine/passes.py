@@ -1,34 +1,36 @@
-"""The two streaming passes of `prepare`: raw lines to tokens, then, with what was learnt from them, tokens to ids.
+"""The two streaming passes of `prepare`: raw lines to numbered words, then, with what was learnt, words to ids.
 
-Memory holds the word types of the training split, never its text: between the passes the tokens lie in a file, so that
-each line is tokenised once, and pieces and ids of each word type are computed once.
+Memory holds the word types, never the text: between the passes the words lie in files, so that each line is tokenised
+once, and pieces and ids of each word type are computed once.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from indigo_cli.core import bpe as bpe_module
-from indigo_cli.core.bpe import BPE
-from indigo_cli.core.text import BagTokenizer, Codecs, SideCodec, tokenize_line
-from indigo_cli.core.tokenizer import Tokenizer
-from indigo_cli.core.vocab import UNK, Vocabulary
+import numpy as np
+
+from indigo_cli.core.text import Codecs
+from indigo_cli.core.vocab import UNK
 from indigo_cli.data.corpus import SIDES
 from indigo_cli.data.corpus_writer import ArrayWriter, StoreWriter, id_type
 from indigo_cli.data.files import read_lines, sha256_file
+from indigo_cli.engine.pieces import Ints, Pieces
+from indigo_cli.engine.token_blocks import Reading
+from indigo_cli.engine.tokenise_pool import TokenisePool
+from indigo_cli.engine.word_types import NumberedText, WordTypes
 from indigo_cli.errors import DataError
-
-if TYPE_CHECKING:
-    from indigo_cli.engine.prepare import PreprocessConfig
 
 REASONS = ("empty source", "empty target", "source too long", "target too long")
 
 Progress = Callable[[str, int], None]
 """Called now and then with a stage such as `tokenise train` and the lines done in it."""
-_REPORT_EVERY = 2000
+
+BLOCK_LINES = 2000
+BLOCK_CHARS = 1 << 20
+"""A block of lines is full when it has so many lines or, longer ones, so many characters a side."""
 
 
 @dataclass
@@ -61,41 +63,27 @@ def tokenise_split(
     paths: Mapping[str, list[str]],
     references: Sequence[list[str]],
     *,
-    tokenizers: Mapping[str, Tokenizer],
-    lowercase: bool,
-    source_is_bag: bool = False,
-    output: Path,
-    count: Callable[[dict[str, list[str]]], None],
+    reading: Reading,
+    pool: TokenisePool,
+    types: WordTypes,
+    output: NumberedText,
     progress: Progress,
 ) -> dict[str, Any]:
-    """Write the tokens of a split, one line a side in turn, and check that its files belong together.
+    """Write the numbered words of a split, count them, and check that its files belong together.
 
     Args:
-        paths: The files of each side, in the order in which sides are written.
-        source_is_bag: Write the bag of each target as its source, behind it.
+        paths: The files of each side, in the order of `reading.sides`.
         references: Further references; only their lines are counted.
-        count: Called with the tokens of each pair.
     Returns: what the manifest says about the files.
     Raises: DataError if the sides or references differ in their number of lines.
     """
     readers = {side: _CountingReader(files) for side, files in paths.items()}
     stage = f"tokenise {summary.name}"
-    bag = BagTokenizer(tokenizers["target"], lowercase=lowercase)
-    with open(output, "w", encoding="utf-8", newline="\n") as tokens_file:
-        for number, lines in enumerate(zip_longest(*readers.values())):
-            if None in lines:
-                continue  # one side is at its end: go on counting the other for the message
-            words = {
-                side: tokenize_line(tokenizers[side], line, lowercase=lowercase)
-                for side, line in zip(readers, lines, strict=True)
-            }
-            count(words)
-            if source_is_bag:
-                words["source"] = bag(lines[0])
-            for tokens in words.values():
-                tokens_file.write(" ".join(tokens) + "\n")
-            if number % _REPORT_EVERY == 0:
-                progress(stage, number)
+    done = 0
+    for block in pool.tokenise(reading, _blocks(list(readers.values()))):
+        output.append(types.add(block), block.lengths)
+        done += len(block.lengths["target"])
+        progress(stage, done)
     more = [_CountingReader(files) for files in references]
     for reference in more:
         for _ in reference:
@@ -109,82 +97,64 @@ def tokenise_split(
     }
 
 
-def learn_codecs(
-    counts: Mapping[str, Counter[str]],
-    settings: "PreprocessConfig",
-    *,
-    languages: Mapping[str, str],
-    source_is_bag: bool,
-    warnings: list[str],
-) -> Codecs:
-    """Learn BPE and vocabularies from the word counts of the training split alone; `warnings` gets what fell short."""
-    if settings.joint or source_is_bag:
-        units = dict.fromkeys(SIDES, _learn_units(counts["source"] + counts["target"], settings, "", warnings))
-    else:
-        units = {side: _learn_units(counts[side], settings, f" of the {side} side", warnings) for side in SIDES}
-    source, target = (
-        SideCodec(settings.tokenizer, languages[side], settings.lowercase, *units[side]) for side in SIDES
-    )
-    return Codecs(source, target, source_is_bag=source_is_bag)
-
-
-def _learn_units(
-    counts: Counter[str], settings: "PreprocessConfig", of_side: str, warnings: list[str]
-) -> tuple[BPE | None, Vocabulary]:
-    """Return the BPE (None where words are the units) and the vocabulary for these words."""
-    bpe, pieces = None, counts
-    if settings.vocabulary != "word" and settings.tokenizer != "char":
-        merges = settings.merges if settings.vocabulary == "bpe" else 0
-        codes = bpe_module.learn(counts, merges)
-        learnt = bpe_module.num_merges(codes)
-        if learnt < merges:
-            warnings.append(f"BPE{of_side}: asked for {merges} merges, learnt {learnt}: no further pair occurs twice")
-        elif settings.vocabulary == "bpe" and merges == 0:
-            warnings.append(f"BPE{of_side}: without merges every word is split into its characters")
-        bpe, pieces = BPE(codes), Counter()
-        for word, count in counts.items():
-            for piece in bpe.split(word):
-                pieces[piece] += count
-    return bpe, Vocabulary.from_counts(pieces.items(), max_size=settings.vocabulary_size, min_count=settings.min_count)
+def _blocks(readers: Sequence["_CountingReader"]) -> Iterator[list[list[str]]]:
+    """Yield the lines of each side in blocks; where one side ends, the others are counted to their ends."""
+    block: list[list[str]] = [[] for _ in readers]
+    sizes = [0] * len(readers)
+    for lines in zip_longest(*readers):
+        if None in lines:
+            continue
+        for side, line in enumerate(lines):
+            block[side].append(line)
+            sizes[side] += len(line)
+        if len(block[0]) >= BLOCK_LINES or max(sizes) >= BLOCK_CHARS:
+            yield block
+            block = [[] for _ in readers]
+            sizes = [0] * len(readers)
+    if block[0]:
+        yield block
 
 
 def encode_split(
     summary: SplitSummary,
-    sides: Sequence[str],
     codecs: Codecs,
     *,
-    tokens: Path,
+    text: NumberedText,
+    pieces: Mapping[str, Pieces],
     folder: Path,
     max_length: int | None,
     progress: Progress,
 ) -> dict[str, Any]:
-    """Turn the tokens that `tokenise_split` wrote into the stores of a split.
+    """Turn the words that `tokenise_split` wrote into the stores of a split.
 
     Args:
-        max_length: Drop pairs that cannot be trained on (see `reason_to_drop`) and count why; None keeps every line.
+        pieces: Ids of every word type, by side.
+        max_length: Drop pairs that cannot be trained on (see `reasons_to_drop`) and count why; None keeps every line.
     Returns: the manifest's entries of the files written.
     """
     codec = {"source": codecs.source, "target": codecs.target}
-    ids_of = {side: _WordIds(codec[side]) for side in sides}
     stores = {side: StoreWriter(folder, summary.name, side, id_type(len(codec[side].vocabulary))) for side in SIDES}
     kept_lines = ArrayWriter(folder / f"{summary.name}.lines", "int64")
     stage = f"encode {summary.name}"
-    with open(tokens, encoding="utf-8", newline="\n") as tokens_file:
-        for number in range(summary.lines):
-            ids = {side: ids_of[side](tokens_file.readline()) for side in sides}
-            if number % _REPORT_EVERY == 0:
-                progress(stage, number)
-            if max_length is not None and (reason := reason_to_drop(ids, max_length)):
-                summary.dropped[reason] += 1
-                continue
-            if codecs.source_is_bag:
-                ids["source"].sort()
-            for side in SIDES:
-                stores[side].add(ids[side])
-                summary.tokens[side] += len(ids[side])
-                summary.unknown[side] += ids[side].count(UNK)
-            kept_lines.extend((number,))
-            summary.kept += 1
+    done = 0
+    for block in text:
+        encoded = {side: pieces[side].encode(*words) for side, words in block.items()}
+        lengths = {side: sizes for side, (_, sizes) in encoded.items()}
+        reasons = reasons_to_drop(lengths, max_length)
+        kept = reasons == len(REASONS)
+        for number, reason in enumerate(REASONS):
+            summary.dropped[reason] += int((reasons == number).sum())
+        for side, (ids, sizes) in encoded.items():
+            ids = ids[np.repeat(kept, sizes)]
+            if codecs.source_is_bag and side == "source":
+                ids = ids[np.lexsort((ids, np.repeat(np.arange(kept.sum()), sizes[kept])))]
+            stores[side].add(ids, sizes[kept])
+            summary.tokens[side] += len(ids)
+            summary.unknown[side] += int((ids == UNK).sum())
+        kept_lines.extend(done + np.flatnonzero(kept))
+        summary.kept += int(kept.sum())
+        done += len(kept)
+        progress(stage, done)
     progress(stage, summary.lines)
     files = {f"{summary.name}.lines": kept_lines.finish()}
     for store in stores.values():
@@ -192,34 +162,20 @@ def encode_split(
     return files
 
 
-def reason_to_drop(sides: Mapping[str, Sequence[Any]], max_length: int) -> str:
-    """Return why a training pair cannot be used, empty if it can; the first of `REASONS` that holds."""
-    for side, tokens in sides.items():
-        if not tokens:
-            return f"empty {side}"
-    for side, tokens in sides.items():
-        if len(tokens) > max_length:
-            return f"{side} too long"
-    return ""
+def reasons_to_drop(lengths: Mapping[str, Ints], max_length: int | None) -> Ints:
+    """Return why each pair cannot be trained on, as the first place in `REASONS` that holds; their number if it can.
 
-
-class _WordIds:
-    """Ids of a line of tokens; each word type is split and looked up once."""
-
-    def __init__(self, codec: SideCodec) -> None:
-        self._bpe = codec.bpe
-        self._vocabulary = codec.vocabulary
-        self._known: dict[str, list[int]] = {}
-
-    def __call__(self, tokens: str) -> list[int]:
-        ids: list[int] = []
-        for word in tokens.split():
-            known = self._known.get(word)
-            if known is None:
-                pieces = (word,) if self._bpe is None else self._bpe.split(word)
-                known = self._known[word] = self._vocabulary.encode(pieces)
-            ids.extend(known)
-        return ids
+    Args:
+        lengths: Pieces of each side of the pairs, (pairs,); of two sides at fault, the first one is named.
+        max_length: Most pieces; None keeps every pair.
+    """
+    if max_length is None:
+        return np.full(len(lengths["target"]), len(REASONS))
+    faults = {
+        **{f"empty {side}": sizes == 0 for side, sizes in lengths.items()},
+        **{f"{side} too long": sizes > max_length for side, sizes in lengths.items()},
+    }
+    return np.select(list(faults.values()), list(map(REASONS.index, faults)), default=len(REASONS))
 
 
 class _CountingReader:

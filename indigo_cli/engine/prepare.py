@@ -1,83 +1,29 @@
 """Raw files to a corpus folder: checks the recipe, runs the passes of `passes.py`, writes the manifest."""
 
-import hashlib
 import importlib.metadata
 import json
 import os
 import platform
 import shutil
-from collections import Counter
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from indigo_cli import __version__
-from indigo_cli.core.settings import Count, NonNegativeInt
 from indigo_cli.core.text import Codecs
-from indigo_cli.core.tokenizer import language_warning, make_tokenizer
-from indigo_cli.data.corpus import FORMAT, MANIFEST, SIDES, VERSION
+from indigo_cli.data.corpus import FORMAT, MANIFEST, SIDES, VERSION, corpus_digest
 from indigo_cli.data.corpus_writer import id_type
 from indigo_cli.data.files import leftovers, sha256_file, sync_folder
-from indigo_cli.engine.passes import (
-    Progress,
-    SplitSummary,
-    encode_split,
-    learn_codecs,
-    reason_to_drop,
-    tokenise_split,
-)
+from indigo_cli.engine.learn_codecs import learn_codecs
+from indigo_cli.engine.passes import Progress, SplitSummary, encode_split, tokenise_split
+from indigo_cli.engine.prepare_settings import TRAIN, DataConfig, PreprocessConfig, line_settings, resolve_settings
+from indigo_cli.engine.token_blocks import Reading
+from indigo_cli.engine.tokenise_pool import TokenisePool
+from indigo_cli.engine.word_types import NumberedText, WordTypes
 from indigo_cli.errors import DataError, UsageError
-from indigo_cli.tasks import find_task
 from indigo_cli.tasks.task import Task
 
-TRAIN, VALID = "train", "valid"
 RECIPE_FILE = "recipe.toml"
-
-
-@dataclass(frozen=True)
-class SplitConfig:
-    """Raw files of a split; the files of a side are read one after another as if they were one.
-
-    Args:
-        references: Further references of the target side, each a list of files.
-    """
-
-    source: list[str] = field(default_factory=list)
-    target: list[str] = field(default_factory=list)
-    references: list[list[str]] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class DataConfig:
-    """Section `[data]`."""
-
-    task: str = "translation"
-    source_lang: str = ""
-    target_lang: str = ""
-    splits: dict[str, SplitConfig] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class PreprocessConfig:
-    """Section `[preprocess]`.
-
-    Args:
-        vocabulary: Units of the vocabulary; `char` splits the tokens into characters, as BPE without merges does.
-        merges: BPE merges, of both sides together if `joint`, else of each.
-        joint: One BPE and one vocabulary for both sides.
-        max_length: Tokens (pieces); training pairs with a longer side are dropped and counted.
-        vocabulary_size: Most ordinary tokens to keep, 0 = all; the others become `<unk>`.
-        min_count: Tokens seen less often in training become `<unk>`.
-    """
-
-    tokenizer: Literal["moses", "none", "char"] = "moses"
-    lowercase: bool = False
-    vocabulary: Literal["bpe", "word", "char"] = "bpe"
-    merges: NonNegativeInt = 8000
-    joint: bool = True
-    max_length: Count = 250
-    vocabulary_size: NonNegativeInt = 0
-    min_count: Count = 1
 
 
 class PrepareRecipe(Protocol):
@@ -128,15 +74,18 @@ def prepare(
     overwrite: bool = False,
     progress: Progress | None = None,
     recipe_text: str = "",
+    workers: int = 1,
 ) -> PrepareSummary:
     """Make the corpus folder of a recipe; it appears under its name only when it is complete.
 
     Args:
         output: The folder, `default_corpus_folder` if None.
         recipe_text: The resolved recipe as TOML, stored with the corpus.
+        workers: Processes that tokenise, see `TokenisePool`; they change the time it takes, never a byte.
     Raises:
         UsageError: a recipe that cannot be used, a missing file, an existing folder.
         DataError: bad bytes, sides with different numbers of lines, no training pair left.
+        RunError: a worker process died.
     """
     folder = output or default_corpus_folder(recipe)
     final = Path(os.path.abspath(folder))  # `.` has no name to put anything beside
@@ -146,9 +95,10 @@ def prepare(
     partial = final.with_name(f".{final.name}.{os.getpid()}.partial")
     try:
         partial.mkdir(parents=True)
-        splits, codecs, manifest = _fill(
-            partial, recipe.data, settings, task, warnings, progress or (lambda stage, lines: None)
-        )
+        with TokenisePool(workers) as pool:
+            splits, codecs, manifest = _fill(
+                partial, recipe.data, settings, task, warnings, progress or (lambda stage, lines: None), pool
+            )
         if recipe_text:
             (partial / RECIPE_FILE).write_bytes(recipe_text.encode("utf-8", "surrogateescape"))
         manifest = {**manifest, "name": recipe.name}
@@ -162,83 +112,53 @@ def prepare(
     return PrepareSummary(folder, splits, sizes, codecs.joint, warnings)
 
 
-def resolve_settings(data: DataConfig, preprocess: PreprocessConfig) -> tuple[Task, PreprocessConfig, list[str]]:
-    """Return the task, the settings that hold for it, and a line for each setting of the recipe that does not.
-
-    Raises:
-        UsageError: an unknown task, a split that is missing or lacks a side.
-    """
-    task = find_task(data.task)
-    notes: list[str] = []
-    for key, replaced in task.prefers.items():
-        asked = getattr(preprocess, key)
-        if asked in replaced:
-            notes.append(f"preprocess.{key}: task {task.name} uses {replaced[asked]!r} instead of {asked!r}")
-            changed: dict[str, Any] = {key: replaced[asked]}
-            preprocess = replace(preprocess, **changed)
-    if preprocess.tokenizer == "char" and preprocess.vocabulary != "char":
-        notes.append(f"preprocess.vocabulary = {preprocess.vocabulary!r} has no effect: the tokens are characters")
-        preprocess = replace(preprocess, vocabulary="char")
-    for required in (TRAIN, VALID):
-        if required not in data.splits:
-            raise UsageError(f"the recipe has no split {required!r}", where="data.splits", fix="name its files there")
-    for name, split in data.splits.items():
-        if not split.target:
-            raise UsageError("the split names no target file", where=f"data.splits.{name}.target")
-        if task.reads_source and not split.source:
-            raise UsageError("the split names no source file", where=f"data.splits.{name}.source")
-        if split.source and not task.reads_source:
-            notes.append(f"data.splits.{name}.source is not used by task {task.name}")
-    languages = {"source_lang": data.source_lang} if task.reads_source else {}
-    for lang_key, lang in {**languages, "target_lang": data.target_lang}.items():
-        if warning := language_warning(preprocess.tokenizer, lang):
-            notes.append(f"data.{lang_key}: {warning}")
-    return task, preprocess, notes
-
-
 def _fill(
-    folder: Path, data: DataConfig, settings: PreprocessConfig, task: Task, warnings: list[str], progress: Progress
+    folder: Path,
+    data: DataConfig,
+    settings: PreprocessConfig,
+    task: Task,
+    warnings: list[str],
+    progress: Progress,
+    pool: TokenisePool,
 ) -> tuple[list[SplitSummary], Codecs, dict[str, Any]]:
     """Write everything but the manifest into the folder; return the manifest but for the recipe's name."""
     read = SIDES if task.reads_source else ("target",)
-    languages = {"source": data.source_lang if task.reads_source else data.target_lang, "target": data.target_lang}
-    tokenizers = {side: make_tokenizer(settings.tokenizer, languages[side]) for side in read}
-    counts: dict[str, Counter[str]] = {side: Counter() for side in SIDES}
-
-    def count_words(words: dict[str, list[str]]) -> None:
-        if not reason_to_drop(words, settings.max_length):  # no word has less than one piece
-            for side, tokens in words.items():
-                counts[side].update(tokens)
-
+    lines = line_settings(data, settings, task)
     splits = {name: SplitSummary(name) for name in data.splits}
-    tokens = {name: folder / f"{name}.tokens" for name in splits}
+    texts = {name: NumberedText(folder, name) for name in splits}
+    types = WordTypes()
     inputs: dict[str, Any] = {}
     for name, config in data.splits.items():
         inputs[name] = tokenise_split(
             splits[name],
             {side: config.source if side == "source" else config.target for side in read},
             config.references,
-            tokenizers=tokenizers,
-            lowercase=settings.lowercase,
-            source_is_bag=task.source_is_bag,
-            output=tokens[name],
-            count=count_words if name == TRAIN else (lambda words: None),
+            reading=Reading(
+                sides=tuple((side, lines[side]) for side in read),
+                source_is_bag=task.source_is_bag,
+                truecase=settings.truecase,
+                max_length=settings.max_length if name == TRAIN else 0,
+            ),
+            pool=pool,
+            types=types,
+            output=texts[name],
             progress=progress,
         )
     progress("learn the vocabulary", splits[TRAIN].lines)
-    codecs = learn_codecs(counts, settings, languages=languages, source_is_bag=task.source_is_bag, warnings=warnings)
+    codecs, pieces = learn_codecs(types, settings, lines=lines, source_is_bag=task.source_is_bag, warnings=warnings)
+    del types
     files: dict[str, Any] = {}
     for name, summary in splits.items():
         files |= encode_split(
             summary,
-            (*read, "source") if task.source_is_bag else read,
             codecs,
-            tokens=tokens[name],
+            text=texts[name],
+            pieces=pieces,
             folder=folder,
             max_length=settings.max_length if name == TRAIN else None,
             progress=progress,
         )
-        tokens[name].unlink()
+        texts[name].delete()
         if not summary.kept and name == TRAIN:
             raise DataError(f"no training pair is left: {summary.reasons() or 'no lines'}", where="data.splits.train")
         if not summary.kept:
@@ -259,14 +179,12 @@ def _manifest(
     files: dict[str, Any],
 ) -> dict[str, Any]:
     """Return what the corpus was made from and what it consists of."""
-    # What makes two corpora the same: neither names nor paths nor the versions of tools, but every byte made.
-    defining = {"format": FORMAT, "version": VERSION, "task": task.name, "files": files}
     vocabularies = {"source": codecs.source.vocabulary, "target": codecs.target.vocabulary}
     packages = {name: importlib.metadata.version(name) for name in ("numpy", "sacremoses")}
     return {
         "format": FORMAT,
         "version": VERSION,
-        "digest": hashlib.sha256(json.dumps(defining, sort_keys=True).encode()).hexdigest(),
+        "digest": corpus_digest(task.name, files),
         "task": task.name,
         "source_lang": data.source_lang,
         "target_lang": data.target_lang,

@@ -1,8 +1,8 @@
 """What a run folder holds besides checkpoints: recipe, preprocessing assets, log, and facts about the corpus."""
 
 import fcntl
+import hashlib
 import json
-import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from indigo_cli.core.format import check_header
+from indigo_cli.core.format import check_header, read_object
 from indigo_cli.core.text import Codecs
-from indigo_cli.data.files import atomic_write_text
-from indigo_cli.errors import CheckpointError, UsageError
+from indigo_cli.data.files import atomic_write_text, sha256_file
+from indigo_cli.engine.disk import RESUME, writing
+from indigo_cli.errors import CheckpointError, DataError, UsageError
 
 FORMAT = "indigo-run"
 VERSION = 1
@@ -38,14 +39,17 @@ class RunFolder:
 
         The recipe comes first: it marks a run that can be resumed; `run.json` comes last: it marks a whole folder.
         """
-        path.mkdir(parents=True, exist_ok=True)
-        atomic_write_text(path / RECIPE_FILE, recipe_text)
-        (path / ASSETS).mkdir(exist_ok=True)
-        for name, content in codecs.to_files().items():
-            if not _holds(path / ASSETS / name, content):
-                atomic_write_text(path / ASSETS / name, content)
-        facts = {"format": FORMAT, "version": VERSION, **facts}
-        atomic_write_text(path / FACTS_FILE, json.dumps(facts, indent=1, ensure_ascii=False) + "\n")
+        assets = codecs.to_files()
+        hashes = {name: hashlib.sha256(content.encode()).hexdigest() for name, content in assets.items()}
+        facts = {"format": FORMAT, "version": VERSION, **facts, "assets": hashes}
+        with writing(path, then=RESUME):
+            path.mkdir(parents=True, exist_ok=True)
+            atomic_write_text(path / RECIPE_FILE, recipe_text)
+            (path / ASSETS).mkdir(exist_ok=True)
+            for name, content in assets.items():
+                if not _holds(path / ASSETS / name, content):
+                    atomic_write_text(path / ASSETS / name, content)
+            atomic_write_text(path / FACTS_FILE, json.dumps(facts, indent=1, ensure_ascii=False) + "\n")
         return cls(path, facts)
 
     @classmethod
@@ -55,36 +59,58 @@ class RunFolder:
         Raises:
             UsageError: this is not a run folder.
         """
-        where = path / FACTS_FILE
+        where, fix = path / FACTS_FILE, "restore the file from a copy of the run"
         try:
-            facts = json.loads(where.read_text("utf-8"))
-            if not isinstance(facts, dict):
-                raise ValueError("not a JSON object")
+            facts = read_object(where.read_bytes())
         except FileNotFoundError as error:
             raise UsageError(
                 "this is not a run folder", where=str(path), fix="give a folder that `indigo train` wrote"
             ) from error
         except (OSError, ValueError) as error:
-            raise UsageError(f"the run's facts cannot be read ({error})", where=str(where)) from error
-        check_header(facts, where=str(where), format=FORMAT, version=VERSION)
+            raise UsageError(f"the run's facts cannot be read ({error})", where=str(where), fix=fix) from error
+        check_header(facts, where=str(where), format=FORMAT, version=VERSION, fix=fix)
         return cls(path, facts)
 
     def codecs(self) -> Codecs:
         """Load the preprocessing assets."""
         return Codecs.load(self.path / ASSETS)
 
+    def text_fact(self, key: str) -> str:
+        """Return a fact that is a text.
+
+        Raises:
+            UsageError: it is missing, or something else.
+        """
+        value = self.facts.get(key)
+        if not isinstance(value, str):
+            where = str(self.path / FACTS_FILE)
+            raise UsageError(
+                f"the run does not say its {key}", where=where, fix="restore the file from a copy of the run"
+            )
+        return value
+
     def check_checkpoint(self, facts: dict[str, Any], codecs: Codecs) -> None:
-        """Refuse a checkpoint that was trained with other vocabularies.
+        """Refuse a checkpoint that was trained with other vocabularies, and assets that were changed since.
 
         Raises:
             CheckpointError: a digest differs.
+            DataError: the vocabularies are the same, but not how text is read.
         """
         if facts.get("vocabularies") != vocabulary_digests(codecs):
             raise CheckpointError(
                 "the vocabulary does not belong to this checkpoint (another digest)",
                 where=str(self.path / ASSETS),
-                fix="restore the assets that `indigo train` wrote into the run folder",
+                fix=_RESTORE,
             )
+        hashes = self.facts.get("assets", {})  # a run of 0.1 has none
+        for name, digest in hashes.items() if isinstance(hashes, dict) else ():
+            path = self.path / ASSETS / name
+            if path.is_file() and sha256_file(path) != digest:
+                what = "the file was changed after the run wrote it (another sha256)"
+                raise DataError(what, where=str(path), fix=_RESTORE)
+
+
+_RESTORE = "restore the assets that `indigo train` wrote into the run folder"
 
 
 def _holds(path: Path, content: str) -> bool:
@@ -115,43 +141,3 @@ def lock_folder(path: Path) -> Iterator[None]:
 def vocabulary_digests(codecs: Codecs) -> list[str]:
     """Return the digests of source and target vocabulary."""
     return [codecs.source.vocabulary.digest, codecs.target.vocabulary.digest]
-
-
-class Log:
-    """`log.jsonl`: one object a report, appended and flushed at once.
-
-    Args:
-        path: The file; it is made if it is not there.
-        last_step: Rows of later steps are cut off first, as a half-written last line is (a resumed run).
-
-    When it is opened, `validated` is the step of the last validation that stands in it, 0 if none, and `best_loss` the
-    lowest loss of all of them.
-    """
-
-    def __init__(self, path: Path, *, last_step: int) -> None:
-        self.validated = 0
-        self.best_loss = math.inf
-        kept = []
-        if path.exists():
-            for line in path.read_bytes().split(b"\n"):
-                try:
-                    row = json.loads(line)
-                except ValueError:
-                    continue
-                if row.get("step", 0) <= last_step:
-                    kept.append(line)
-                    if row.get("split") == "valid":
-                        self.validated = row["step"]
-                        self.best_loss = min(self.best_loss, row.get("loss", math.inf))
-        atomic_write_text(path, "".join(f"{line.decode('utf-8')}\n" for line in kept))
-        self._stream = open(path, "a", encoding="utf-8", newline="\n")
-
-    def write(self, row: dict[str, Any]) -> None:
-        """Append a row."""
-        self._stream.write(json.dumps(row) + "\n")
-        self._stream.flush()
-
-    def close(self) -> None:
-        """Close the file, on disk."""
-        os.fsync(self._stream.fileno())
-        self._stream.close()

@@ -21,11 +21,14 @@ class Runtime:
     precision: str = "fp32"
     threads: int = 0
 
-    def start(self) -> torch.device:
+    def start(self, *, local_rank: int | None = None) -> torch.device:
         """Set the threads and return the device.
 
+        Args:
+            local_rank: Of this process among several of one machine, each of which takes a CUDA device of its own.
+
         Raises:
-            UsageError: an unknown device or precision, or CUDA where there is none.
+            UsageError: an unknown device or precision, or CUDA where there is none, or not enough.
         """
         if self.precision not in ("fp32", "bf16"):
             raise UsageError(f"unknown precision {self.precision!r}", where="--precision", fix="fp32 or bf16")
@@ -36,6 +39,8 @@ class Runtime:
         name = self.device
         if name == "auto":
             name = "cuda" if torch.cuda.is_available() else "cpu"
+        if name == "cuda" and local_rank is not None:
+            name = f"cuda:{local_rank}"
         try:
             device = torch.device(name)
         except RuntimeError as error:

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
+from indigo_cli.core import console
 from indigo_cli.data.corpus import Corpus
 from indigo_cli.data.files import sha256_file
-from indigo_cli.engine.checkpoint import MODEL_FILE, open_checkpoint
-from indigo_cli.engine.prepare import resolve_settings
+from indigo_cli.engine.checkpoint import MODEL_FILE, Checkpoint, newest_whole_checkpoint, open_checkpoint
+from indigo_cli.engine.prepare_settings import PreprocessConfig, resolve_settings
 from indigo_cli.engine.run_folder import FACTS_FILE, RECIPE_FILE, RunFolder, vocabulary_digests
 from indigo_cli.errors import CheckpointError, UsageError
 
@@ -24,10 +25,16 @@ FREE_ON_RESUME = (
     "decode.",
     "evaluate.",
     "train.max_",
+    "train.patience",
     "train.log_every",
-    "train.validate_every",
+    "train.validate_",
+    "train.best_by",
     "train.save_every",
     "train.keep",
+    "train.spike_factor",
+    "train.tensorboard",
+    "train.accumulate",
+    "train.sharding",
 )
 """Keys that may change when a run is resumed: they do not touch what an update computes, or a digest is compared."""
 SAME_FACTS = {
@@ -43,7 +50,8 @@ def check_corpus(recipe: "Recipe", corpus: Corpus) -> None:
     """Refuse a corpus that was made with another task or other preprocessing than the recipe says."""
     task, settings, _ = resolve_settings(recipe.data, recipe.preprocess)
     wanted = {"task": task.name, **asdict(settings)}
-    found = {"task": corpus.manifest["task"], **corpus.manifest["settings"]}
+    before = asdict(PreprocessConfig())  # the defaults of keys added since are what held before
+    found = {"task": corpus.manifest["task"], **before, **corpus.manifest["settings"]}
     differing = [
         f"{key}: {found.get(key)} in the corpus, {wanted[key]} here" for key in wanted if found.get(key) != wanted[key]
     ]
@@ -76,6 +84,27 @@ def load_init(system: nn.Module, init: Path, corpus: Corpus) -> None:
             fix="preprocess the text with the codecs of that run's corpus, or train without --init",
         )
     found.load_into(system, whose="this model", fix="give --init a run of the same system and sizes")
+
+
+def checkpoint_to_resume(run: Path, corpus: Corpus, *, micro_batches: int) -> Checkpoint | None:
+    """Return the newest whole checkpoint of a run that is to go on; None if nothing was saved yet.
+
+    Args:
+        micro_batches: Of an update on all processes; fewer or more than before make it another run.
+    """
+    found, complaints = newest_whole_checkpoint(run)
+    for complaint in complaints:
+        console.warn(complaint)
+    if found is None:
+        console.note("nothing was saved yet: starting at the beginning")
+    elif found.facts.get("vocabularies") != vocabulary_digests(corpus.codecs):
+        raise CheckpointError("the vocabulary does not belong to this checkpoint", where=str(found.folder))
+    elif (before := found.facts.get("micro_batches", micro_batches)) != micro_batches:
+        console.warn(
+            f"an update was made of {before} micro-batches and is now made of {micro_batches}: results will differ "
+            "from those of a run that was not stopped; processes times train.accumulate decides"
+        )
+    return found
 
 
 def check_start(path: Path, recipe_text: str, facts: dict[str, Any], *, resume: bool) -> dict[str, Any]:

@@ -10,7 +10,8 @@ from indigo_cli.core import console
 from indigo_cli.core.order import Order
 from indigo_cli.data.corpus import Corpus
 from indigo_cli.data.orders_file import OrdersRow, check_of_target, check_origin, read_order_rows
-from indigo_cli.engine.assign import OrderConfig, order_context
+from indigo_cli.engine.assign import OrderConfig, order_context, parses_for_split
+from indigo_cli.engine.parses import Parses
 from indigo_cli.engine.targets import Item
 from indigo_cli.errors import DataError, UsageError
 from indigo_cli.orders import ORDERS, OrderContext, Targets
@@ -52,10 +53,11 @@ class RuleOrders:
     Args:
         name: In ORDERS.
         contexts: What the rule may look at, one a draw.
+        parses: For a rule that needs them; lines of the blocks rise.
     """
 
-    def __init__(self, name: str, contexts: Sequence[OrderContext]) -> None:
-        self.name, self._contexts = name, contexts
+    def __init__(self, name: str, contexts: Sequence[OrderContext], *, parses: Parses | None = None) -> None:
+        self.name, self._contexts, self._parses = name, contexts, parses
         self.redrawn = ORDERS[name].redrawn
 
     def __call__(self, block: Sequence[Item]) -> list[tuple[Order, ...]]:
@@ -63,12 +65,18 @@ class RuleOrders:
         offsets = np.cumsum([0, *(len(item.target) for item in block)], dtype=np.int64)
         tokens = np.array([token for item in block for token in item.target], dtype=np.int64)
         targets = Targets(np.array([item.line for item in block], dtype=np.int64), tokens, offsets)
-        draws = [ORDERS[self.name].orders(targets, context).tolist() for context in self._contexts]
+        contexts = self._contexts
+        if self._parses is not None:
+            found = zip(block, self._parses((item.line, item.target) for item in block), strict=True)
+            contexts = [OrderContext(parses={item.line: parse for item, parse in found if parse is not None})]
+        draws = [ORDERS[self.name].orders(targets, context).tolist() for context in contexts]
         spans = zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)
         return [tuple(dict.fromkeys(tuple(draw[start:stop]) for draw in draws)) for start, stop in spans]
 
     def finish(self) -> None:
         """See `Orders`."""
+        if self._parses is not None:
+            self._parses.finish()
 
 
 class GivenOrders:
@@ -210,4 +218,6 @@ def trained_orders(
     except UsageError as error:
         what = f"order {name} needs the training text: {error.what}"
         raise UsageError(what, where=error.where, fix=f"give --corpus, or {another}") from error
-    return RuleOrders(name, [order_context(corpus, split, config)])
+    if rule.needs == "parses":
+        return RuleOrders(name, [], parses=parses_for_split(corpus, split, config))
+    return RuleOrders(name, [order_context(corpus, config)])

@@ -1,6 +1,7 @@
 """In which orders a training run generates: the recipe's for every split, or those of files."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ from indigo_cli.data.corpus import Corpus
 from indigo_cli.data.files import sha256_file
 from indigo_cli.data.orders_file import read_order_rows
 from indigo_cli.engine.assign import OrderConfig
+from indigo_cli.engine.parser import find_model
 from indigo_cli.errors import DataError, UsageError
 from indigo_cli.models import MODELS
 
@@ -27,7 +29,7 @@ def orders_of_recipe(recipe: "Recipe", splits: Sequence[str]) -> dict[str, Order
     """Return the recipe's order for every split.
 
     Raises:
-        UsageError: the system cannot learn it.
+        UsageError: the system cannot learn it, or nothing parses the splits for `syn`.
     """
     allowed = MODELS[recipe.system].orders
     if allowed is not None and recipe.order.name not in allowed:
@@ -36,7 +38,10 @@ def orders_of_recipe(recipe: "Recipe", splits: Sequence[str]) -> dict[str, Order
             where="order.name",
             fix='model.system = "indigo" learns any order',
         )
-    return dict.fromkeys(splits, recipe.order)
+    order = recipe.order
+    if order.name == "syn" and any(split not in order.parse for split in splits):
+        order = replace(order, parser=find_model(order.parser, recipe.data.target_lang).name)
+    return dict.fromkeys(splits, order)
 
 
 def orders_of_files(system: str, files: Sequence[Path], splits: Sequence[str]) -> tuple[dict[str, OrderConfig], str]:
@@ -70,6 +75,12 @@ def orders_of_files(system: str, files: Sequence[Path], splits: Sequence[str]) -
 
 
 def order_digest(split: str, order: OrderConfig) -> str:
-    """Return what tells whether a resumed run follows the same orders: the name, and the sha256 of a file it reads."""
+    """Return what tells whether a resumed run follows the same orders: the name, and what it comes from.
+
+    That is the sha256 of a file, or the name and version of a parser.
+    """
     path = order.file if order.name == "file" else order.parse.get(split, "") if order.name == "syn" else ""
+    if order.name == "syn" and not path:
+        model = find_model(order.parser, "")
+        return f"syn {model.name} {model.version}"
     return f"{order.name} {sha256_file(path)}" if path and Path(path).is_file() else order.name

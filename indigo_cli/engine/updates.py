@@ -1,17 +1,20 @@
 """The update loop: a generator of reports. The caller logs, validates, saves and stops."""
 
-import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from indigo_cli.core.chunks import chunked
-from indigo_cli.data.batch import Batch
+from indigo_cli.data.batch import MicroBatch
+from indigo_cli.engine.distributed import Processes, accumulating
 from indigo_cli.engine.optim import GuardedStep, learning_rate
 from indigo_cli.models.protocol import Losses
+
+Number = float | Tensor
+"""A number of the host, or a 0-d tensor that nobody waits for before it is needed."""
 
 
 @dataclass
@@ -19,19 +22,22 @@ class LossParts:
     """Sums of loss parts over many batches; they stay on the device until `means` is asked for."""
 
     sums: dict[str, Tensor] = field(default_factory=dict)
-    counts: dict[str, float] = field(default_factory=dict)
-    weight: float = 0.0
+    counts: dict[str, Number] = field(default_factory=dict)
+    weight: Number = 0.0
 
-    def add(self, losses: Losses) -> None:
-        """Add the parts of one batch."""
-        self.weight += losses.weight
-        for name, (nats, count) in losses.parts.items():
-            self.sums[name] = self.sums[name] + nats.detach() if name in self.sums else nats.detach()
-            self.counts[name] = self.counts.get(name, 0.0) + count
+    def add(self, losses: Losses, *, times: float = 1.0) -> None:
+        """Add the parts of one batch; `times` 0 takes down their names only."""
+        self.merge(
+            LossParts(
+                {name: nats.detach() * times for name, (nats, _) in losses.parts.items()},
+                {name: count * times for name, (_, count) in losses.parts.items()},
+                losses.weight * times,
+            )
+        )
 
     def merge(self, other: "LossParts") -> None:
         """Add the parts of another sum."""
-        self.weight += other.weight
+        self.weight = self.weight + other.weight
         for name, nats in other.sums.items():
             self.sums[name] = self.sums[name] + nats if name in self.sums else nats
             self.counts[name] = self.counts.get(name, 0.0) + other.counts[name]
@@ -39,10 +45,28 @@ class LossParts:
     def means(self) -> dict[str, float]:
         """Return `loss` (all parts, a prediction) and `loss_NAME` of each part (a term of its own), nats."""
         total = sum((float(nats) for nats in self.sums.values()), 0.0)
-        rows = {"loss": total / self.weight if self.weight else 0.0}
+        weight = float(self.weight)
+        rows = {"loss": total / weight if weight else 0.0}
         for name, nats in self.sums.items():
-            rows[f"loss_{name}"] = float(nats) / self.counts[name] if self.counts[name] else 0.0
+            count = float(self.counts[name])
+            rows[f"loss_{name}"] = float(nats) / count if count else 0.0
         return rows
+
+    def over_all(self, processes: Processes, *more: Number) -> tuple["LossParts", list[Number]]:
+        """Return the sums over all processes, of the parts and of further numbers; every process must call.
+
+        All must know the same parts: one that had no batch takes part with `times` 0.
+        """
+        if processes.world == 1:
+            return self, list(more)
+        names = sorted(self.sums)
+        numbers = [*(self.sums[name] for name in names), *(self.counts[name] for name in names), self.weight, *more]
+        sums = processes.total(
+            torch.stack([torch.as_tensor(x, dtype=torch.float64, device=processes.device) for x in numbers])
+        ).unbind()
+        counts: dict[str, Number] = dict(zip(names, sums[len(names) :], strict=False))
+        weight, *rest = sums[2 * len(names) :]
+        return LossParts(dict(zip(names, sums, strict=False)), counts, weight), [*rest]
 
 
 @dataclass(frozen=True)
@@ -52,11 +76,12 @@ class StepReport:
     Args:
         step: From 1.
         epoch, position: Where in the stream its last micro-batch stands.
-        parts: Loss parts of all its micro-batches.
+        parts: Loss parts of all its micro-batches, on all processes.
         grad_norm: Norm before clipping, of the mean gradient; on the device.
         rate: Learning rate.
-        num_tokens: Real target tokens.
-        ids: Examples it was made of.
+        num_tokens: Real target tokens, of all processes.
+        ids: Examples it was made of, on this process.
+        asked: Sums over all processes of what each asked for (see `updates`).
     """
 
     step: int
@@ -65,68 +90,81 @@ class StepReport:
     parts: LossParts
     grad_norm: Tensor
     rate: float
-    num_tokens: int
+    num_tokens: Number
     ids: tuple[str, ...]
-
-
-@dataclass
-class Window:
-    """What has happened since the last row of the log."""
-
-    parts: LossParts = field(default_factory=LossParts)
-    tokens: int = 0
-    began: float = field(default_factory=time.monotonic)
-
-    def add(self, report: StepReport) -> None:
-        """Count one update more."""
-        self.parts.merge(report.parts)
-        self.tokens += report.num_tokens
-
-    def row(self, report: StepReport) -> dict[str, Any]:
-        """Return the row of the log; waits for the device."""
-        return {
-            "step": report.step,
-            "epoch": report.epoch,
-            **self.parts.means(),
-            "lr": report.rate,
-            "tokens_per_second": self.tokens / max(time.monotonic() - self.began, 1e-9),
-            "grad_norm": float(report.grad_norm),
-        }
+    asked: tuple[Number, ...] = ()
 
 
 def updates(
     system: nn.Module,
-    batches: Iterable[tuple[int, int, Batch]],
+    stream: Iterable[MicroBatch],
     guarded_step: GuardedStep,
     *,
     accumulate: int,
     peak_rate: float,
     warmup_steps: int,
     smoothing: float,
-    start_step: int = 0,
+    seed: int,
     autocast: torch.autocast,
+    processes: Processes | None = None,
+    start_step: int = 0,
+    asking: Callable[[], Sequence[float]] = tuple,
 ) -> Iterator[StepReport]:
     """Yield one report an update.
 
     The gradient is the sum over all micro-batches of the update, divided once by the number of predictions: so
-    accumulating is exact, whatever the sizes of the micro-batches.
+    accumulating is exact, whatever the sizes of the micro-batches. Of N processes, process r takes the micro-batches
+    r, r + N, ... of every update, so that N processes accumulating A do what one does that accumulates N * A.
+
+    Args:
+        system: As `Processes.spread` returned it.
+        accumulate: Micro-batches of one update on one process.
+        seed: Of dropout, which depends on the micro-batch alone: not on the process, nor on where a run was resumed.
+        asking: Numbers of this process that all are to know the sums of, the same way of counting everywhere; called
+            once an update, before its step.
     """
-    for step, group in enumerate(chunked(batches, accumulate), start=start_step + 1):
+    processes = processes or Processes()
+    for step, group in enumerate(chunked(stream, accumulate * processes.world), start=start_step + 1):
+        own = group[processes.rank :: processes.world]
+        taken = own or group[:1]
+        times = 1.0 if own else 0.0  # where the stream ends before every process has something
         parts = LossParts()
-        for _, _, batch in group:
-            with autocast:
-                losses: Losses = system(batch, smoothing)
-            losses.objective.backward()
-            parts.add(losses)
+        tokens = 0
+        ids: list[str] = []
+        for number, micro_batch in enumerate(taken, start=1):
+            batch = micro_batch.load().to(processes.device)
+            seed_dropout(dropout_seed(seed, micro_batch), processes.device)
+            with accumulating(system, last=number == len(taken)):
+                with autocast:
+                    losses: Losses = system(batch, smoothing)
+                (losses.objective if own else losses.objective * times).backward()
+            parts.add(losses, times=times)
+            tokens += batch.num_tokens if own else 0
+            ids += batch.ids if own else ()
+        parts, (num_tokens, *asked) = parts.over_all(processes, tokens, *asking())
         rate = learning_rate(step, peak=peak_rate, warmup_steps=warmup_steps)
-        norm = guarded_step(step, weight=parts.weight, rate=rate)
+        norm = guarded_step(step, weight=parts.weight / processes.world, rate=rate)  # the processes' mean stands there
         yield StepReport(
             step=step,
-            epoch=group[-1][0],
-            position=group[-1][1],
+            epoch=group[-1].epoch,
+            position=group[-1].position,
             parts=parts,
             grad_norm=norm,
             rate=rate,
-            num_tokens=sum(batch.num_tokens for _, _, batch in group),
-            ids=tuple(name for _, _, batch in group for name in batch.ids),
+            num_tokens=num_tokens,
+            ids=tuple(ids),
+            asked=tuple(asked),
         )
+
+
+def dropout_seed(seed: int, micro_batch: MicroBatch) -> int:
+    """Return what the random numbers of a micro-batch start from."""
+    sequence = np.random.SeedSequence((seed, micro_batch.epoch, micro_batch.position))
+    return int(sequence.generate_state(1, np.uint64)[0])
+
+
+def seed_dropout(number: int, device: torch.device) -> None:
+    """Start the device's random numbers anew; `torch.manual_seed` asks every kind of device, which takes longer."""
+    torch.default_generator.manual_seed(number)
+    if device.type == "cuda":
+        torch.cuda.manual_seed(number)

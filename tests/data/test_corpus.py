@@ -2,16 +2,20 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
-from indigo_cli.data.corpus import Corpus, Store
+from indigo_cli.core.chunks import chunked
+from indigo_cli.data.corpus import Corpus, Store, corpus_digest
 from indigo_cli.data.corpus_writer import ArrayWriter, StoreWriter, id_type
 from indigo_cli.data.files import sha256_file
-from indigo_cli.engine.prepare import DataConfig, PreprocessConfig, SplitConfig, prepare
+from indigo_cli.engine.prepare import prepare
+from indigo_cli.engine.prepare_settings import DataConfig, PreprocessConfig, SplitConfig
 from indigo_cli.errors import DataError, UsageError
 
 
@@ -77,6 +81,13 @@ def test_cut_and_missing_files_are_named(folder: Path, name: str) -> None:
         ({"version": 2}, "newer"),
         ({"format": "other"}, "not an indigo-corpus"),
         ({"digest": None}, "lacks digest"),
+        ({"digest": "0" * 64}, "digest differs"),
+        ({"task": "word_ordering"}, "digest differs"),
+        ({"files": {}}, "lacks the file"),
+        ({"files": {"../x": {"bytes": 1, "sha256": ""}}}, "wrong entry"),
+        ({"id_types": {"source": "O", "target": "O"}}, "wrong vocabulary or id type"),
+        ({"splits": []}, "wrong splits"),
+        ({"splits": {"train": {"lines": 1}}}, "wrong entry for the split 'train'"),
     ],
 )
 def test_other_manifests_are_refused(folder: Path, change: dict[str, object], message: str) -> None:
@@ -100,22 +111,77 @@ def test_an_exchanged_vocabulary_is_refused(folder: Path, tmp_path: Path) -> Non
     (tmp_path / "t").write_text("chat rouge\nrien\nchiens deux las\n" * 3, "utf-8")
     (tmp_path / "s").write_text("red cat\n\ndogs two two\n" * 3, "utf-8")
     foreign = prepare(other, tmp_path / "other").folder
-    manifest = json.loads((folder / "manifest.json").read_text("utf-8"))
     for name in ("vocabulary.json", "codecs.json"):
-        (folder / name).write_bytes((foreign / name).read_bytes())
-        manifest["files"][name]["bytes"] = (folder / name).stat().st_size
-    (folder / "manifest.json").write_text(json.dumps(manifest), "utf-8")
+        replace_file(folder, name, (foreign / name).read_bytes())
     with pytest.raises(DataError, match="not the one of this corpus"):
         Corpus.open(folder)
+
+
+def replace_file(folder: Path, name: str, content: bytes) -> None:
+    """Put another file into a corpus, with a manifest that says so."""
+    (folder / name).write_bytes(content)
+    manifest = json.loads((folder / "manifest.json").read_text("utf-8"))
+    manifest["files"][name] = {"bytes": len(content), "sha256": sha256_file(folder / name)}
+    manifest["digest"] = corpus_digest(manifest["task"], manifest["files"])
+    (folder / "manifest.json").write_text(json.dumps(manifest), "utf-8")
+
+
+@pytest.mark.parametrize("name", ["train.source.ids", "valid.target.offsets", "train.lines", "vocabulary.json"])
+def test_a_flipped_bit_is_noticed(folder: Path, name: str) -> None:
+    content = bytearray((folder / name).read_bytes())
+    for place in range(0, len(content), 5):
+        content[place] ^= 4
+        (folder / name).write_bytes(content)
+        with pytest.raises(DataError, match="changed after it was written") as caught:
+            Corpus.open(folder).split(name.split(".")[0])
+        assert caught.value.where == str(folder / name) and "preprocess" in caught.value.fix
+        content[place] ^= 4
+
+
+@pytest.mark.parametrize(
+    ("name", "numbers", "message"),
+    [
+        ("train.target.ids", np.array([5, 6, 7, 8, 9000], "<u2"), "id 9000 is outside the vocabulary"),
+        ("train.target.ids", np.array([5, 6, 7, 8], "<u2"), "do not cut"),
+        ("train.target.offsets", np.array([0, 3, 2], "<i8"), "do not rise"),
+        ("train.target.offsets", np.array([1, 2, 5], "<i8"), "do not cut"),
+        ("train.target.offsets", np.array([-1, 2, 5], "<i8"), "do not rise"),
+        ("train.target.offsets", np.array([0, 5], "<i8"), "do not cut"),
+        ("train.target.offsets", np.array([], "<i8"), "do not cut"),
+        ("train.target.offsets", np.array([0, 2, 5], "<i2"), "no whole number"),
+        ("train.lines", np.array([2, 2], "<i8"), "do not rise"),
+        ("train.lines", np.array([-1, 2], "<i8"), "do not rise"),
+    ],
+)
+def test_numbers_that_fit_nothing_are_refused(
+    folder: Path, name: str, numbers: NDArray[Any], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files that are too large to be hashed, or were written by somebody else."""
+    monkeypatch.setattr("indigo_cli.data.corpus.BLOCK", 2)  # several blocks
+    replace_file(folder, name, numbers.tobytes())
+    corpus = Corpus.open(folder)
+    with pytest.raises(DataError, match=message) as caught:
+        corpus.split("train")
+    assert Path(caught.value.where).parent == folder and Path(caught.value.where).name.startswith("train.")
+    assert len(corpus.split("valid")) == 3
+
+
+def test_large_files_are_not_hashed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("indigo_cli.data.corpus.HASHED_BYTES", 8)
+    content = np.fromfile(folder / "train.target.ids", "<u2")
+    content[:2] = content[:2][::-1]
+    content.tofile(folder / "train.target.ids")
+    assert Corpus.open(folder).split("train").target[0].tolist() == content[:2].tolist()
 
 
 @given(st.lists(st.lists(st.integers(0, 2**32 - 1), max_size=5), max_size=20))
 def test_what_is_added_comes_back(tmp_path_factory: pytest.TempPathFactory, items: list[list[int]]) -> None:
     folder = tmp_path_factory.mktemp("store")
     writer = StoreWriter(folder, "s", "target", "uint32")
-    writer._ids._CHUNK = 3  # several chunks
-    for item in items:
-        writer.add(item)
+    for block in chunked(items, 3):
+        writer.add(
+            np.array([number for item in block for number in item], np.int64), np.array([len(item) for item in block])
+        )
     entries = writer.finish()
     for name, entry in entries.items():
         assert entry == {"bytes": (folder / name).stat().st_size, "sha256": sha256_file(folder / name)}
@@ -126,6 +192,6 @@ def test_what_is_added_comes_back(tmp_path_factory: pytest.TempPathFactory, item
 def test_ids_never_wrap(tmp_path: Path) -> None:
     assert id_type(2**16) == "uint16" and id_type(2**16 + 1) == "uint32"
     writer = ArrayWriter(tmp_path / "x", "uint16")
-    writer.extend([2**16])
-    with pytest.raises(OverflowError):
-        writer.finish()
+    for wrong in (2**16, -1):
+        with pytest.raises(OverflowError):
+            writer.extend(np.array([1, wrong]))

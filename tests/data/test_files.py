@@ -252,7 +252,7 @@ def test_a_missing_file_is_explained_as_its_user_asks(tmp_path: Path) -> None:
     for hint in ("", "look beside the recipe"):
         with pytest.raises(UsageError) as caught:
             list(read_lines(tmp_path / "none", hint=hint))
-        assert caught.value.fix == hint
+        assert caught.value.fix == (hint or "check the name and the folder")
 
 
 def test_closed_standard_input_is_the_users_fault(monkeypatch: pytest.MonkeyPatch) -> None:

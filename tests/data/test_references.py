@@ -50,3 +50,13 @@ def test_there_must_be_something_to_score(corpus: Corpus) -> None:
         read_references(corpus, "empty")
     with pytest.raises(UsageError, match="no split"):
         read_references(corpus, "tset")
+
+
+@pytest.mark.parametrize(
+    "inputs", [{}, {"target": None}, {"target": [{"path": "a"}], "references": []}, {"target": [3]}]
+)
+def test_a_manifest_without_references_is_said(corpus: Corpus, inputs: dict[str, object]) -> None:
+    corpus.manifest["splits"]["valid"]["inputs"] = inputs
+    with pytest.raises(DataError, match="does not name the references") as caught:
+        read_references(corpus, "valid")
+    assert caught.value.where == str(corpus.folder)

@@ -83,7 +83,7 @@ def test_ranks_come_from_the_training_targets(make_corpus: MakeCorpus) -> None:
 def test_the_cutoff_balances_by_default(make_corpus: MakeCorpus) -> None:
     """`the` stands 7 of 15 times: 7 against 8 is the best any cutoff can do."""
     corpus = make_corpus()
-    assert order_context(corpus, "train", OrderConfig(name="cf")).cutoff == 1
+    assert order_context(corpus, OrderConfig(name="cf")).cutoff == 1
 
 
 def test_rnd_changes_with_seed_and_epoch_only(make_corpus: MakeCorpus) -> None:
@@ -109,6 +109,18 @@ def test_syn_from_a_parse(make_corpus: MakeCorpus, tmp_path: Path) -> None:
     assert orders == {0: (2, 1, 4, 0, 3), 2: (1, 0), 3: (2, 1, 4, 0, 3), 4: (0, 1, 2)}
 
 
+def test_syn_is_the_same_in_blocks_of_any_size(
+    make_corpus: MakeCorpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus = make_corpus()
+    file = parse_of(tmp_path / "t.conllu", *((n, [(w, 0) for w in TRAIN[n].split()]) for n in (0, 2, 3, 4)))
+    found = []
+    for block in (1, 6, 1 << 20):
+        monkeypatch.setattr(module, "PARSED_BLOCK_TOKENS", block)
+        found.append(orders_of(corpus, "train", OrderConfig(name="syn", parse={"train": file})))
+    assert found[0] == found[1] == found[2] == {n: tuple(range(len(TRAIN[n].split()))) for n in (0, 2, 3, 4)}
+
+
 def test_syn_keeps_pieces_together_and_survives_unknown_words(make_corpus: MakeCorpus, tmp_path: Path) -> None:
     """Characters as pieces: the merges never join anything, and valid has letters that training never saw."""
     corpus = make_corpus(train=["ab ba"], valid=["ab zy ba"], preprocess='vocabulary = "bpe"\nmerges = 0')
@@ -119,10 +131,10 @@ def test_syn_keeps_pieces_together_and_survives_unknown_words(make_corpus: MakeC
 
 def test_syn_faults(make_corpus: MakeCorpus, tmp_path: Path) -> None:
     corpus = make_corpus()
-    with pytest.raises(UsageError, match="needs a dependency parse") as caught:
-        orders_for_split(corpus, "valid", OrderConfig(name="syn"))
-    assert caught.value.where == "order.parse.valid"
-    assert "--set order.parse.valid=FILE" in caught.value.fix  # `train` takes it as well
+    with pytest.raises(UsageError, match="no spaCy model 'none'") as caught:
+        orders_for_split(corpus, "valid", OrderConfig(name="syn", parser="none"))
+    assert caught.value.where == "order.parser"
+    assert "--set order.parse.SPLIT=FILE" in caught.value.fix  # `train` takes it as well
     other = parse_of(tmp_path / "o.conllu", (0, [("quite", 0), ("another", 1)]), (1, [("dog", 0)]))
     with pytest.raises(DataError, match="do not spell") as refused:
         orders_for_split(corpus, "valid", OrderConfig(name="syn", parse={"valid": other}))

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from indigo_cli.engine import checkpoint as checkpoints
-from indigo_cli.engine.average import average, validation_losses
+from indigo_cli.engine.average import average, validations_of
 from indigo_cli.engine.checkpoint import (
     FACTS_FILE,
     TRAINING_FILE,
@@ -24,12 +24,12 @@ from indigo_cli.engine.checkpoint import (
     step_name,
 )
 from indigo_cli.engine.generate import generate
-from indigo_cli.engine.run_folder import LOG_FILE
+from indigo_cli.engine.run_folder import LOG_FILE, RECIPE_FILE
 from indigo_cli.engine.score import score
 from indigo_cli.errors import CheckpointError, RunError, UsageError
 from tests.kill import killed_at
 from tests.runs import same
-from tests.tiny import Tiny
+from tests.tiny import RECIPE, Tiny
 
 LOSSES = {1: 5.0, 2: 3.0, 3: 4.0, 4: 3.0, 6: 3.5}
 
@@ -45,6 +45,7 @@ def run(tmp_path: Path) -> Path:
     for step in range(1, 7):
         facts = {"step": step, "vocabularies": ["0" * 64] * 2}
         save_checkpoint(folder / "checkpoints", weights=weights(step), training={}, facts=facts)
+    (folder / RECIPE_FILE).write_text(RECIPE, "utf-8")
     (folder / "run.json").write_text('{"format": "indigo-run", "version": 1}', "utf-8")
     rows: list[dict[str, Any]] = [{"step": step, "loss": 0.0} for step in range(1, 7)]
     rows += [{"step": step, "split": "valid", "loss": loss} for step, loss in LOSSES.items()]
@@ -111,8 +112,8 @@ class TestTooFew:
     def test_best(self, run: Path) -> None:
         with pytest.raises(CheckpointError, match="5 of 6 checkpoints that stand were validated, not 6") as caught:
             average(run, best=6)
-        assert "--set train.keep=6" in caught.value.fix
-        assert validation_losses(run) == LOSSES
+        assert "--set train.keep_best=6" in caught.value.fix
+        assert validations_of(run).ranked() == [4, 2, 6, 3, 1]
         (run / LOG_FILE).unlink()
         with pytest.raises(UsageError, match="log of the run cannot be read"):
             average(run, best=1)

@@ -256,7 +256,7 @@ def trained(seed: int, updates: int) -> tuple[nn.Module, torch.optim.Adam]:
     return module, optimizer
 
 
-def test_training_state_brings_back_moments_and_random_numbers(tmp_path: Path) -> None:
+def test_training_state_brings_back_moments(tmp_path: Path) -> None:
     module, optimizer = trained(1, updates=3)
     names = {id(parameter): name for name, parameter in module.named_parameters()}
     save_checkpoint(
@@ -265,13 +265,11 @@ def test_training_state_brings_back_moments_and_random_numbers(tmp_path: Path) -
         training=training_state(optimizer, names),
         facts={"step": 3},
     )
-    expected = torch.randn(4)
 
     found = open_checkpoint(tmp_path)
     other, other_optimizer = trained(2, updates=0)
     other.load_state_dict(found.weights())
     restore_training_state(found.training(), other_optimizer, dict(other.named_parameters()))
-    assert torch.equal(torch.randn(4), expected)
     for network, adam in ((module, optimizer), (other, other_optimizer)):
         network(torch.ones(1, 4)).sum().backward()
         adam.step()

@@ -15,12 +15,12 @@ from indigo_cli.data.corpus import Corpus
 from indigo_cli.engine import order_source
 from indigo_cli.engine.assign import OrderConfig
 from indigo_cli.engine.checkpoint import open_checkpoint
-from indigo_cli.engine.fit import TrainConfig
 from indigo_cli.engine.loaded_run import load_run
 from indigo_cli.engine.optim import learning_rate
 from indigo_cli.engine.order_source import OrderedSplit
 from indigo_cli.engine.prepare import prepare
 from indigo_cli.engine.runtime import Runtime
+from indigo_cli.engine.train_config import TrainConfig
 from indigo_cli.errors import CheckpointError, RunError, UsageError
 from indigo_cli.recipe import load_recipe
 from tests.runs import log_of, names_in, same, state_of, training_rows, valid_rows
@@ -57,7 +57,7 @@ class TestWhatIsWritten:
         assert [row["step"] for row in third] == [3, 6]
         assert third[1]["lr"] == each[5]["lr"] and third[1]["grad_norm"] == each[5]["grad_norm"]
         split = OrderedSplit(Corpus.open(tiny.corpus), "train", OrderConfig(name="rnd"), seed=1, batch_tokens=64)
-        batches = [batch for _, _, batch in split.stream(epoch=0, skip=0, max_epochs=3)][:6]
+        batches = [micro.load() for micro in split.stream(epoch=0, skip=0, max_epochs=3)][:6]
         for rows, row, group in ((each[:3], third[0], batches[:3]), (each[3:], third[1], batches[3:])):
             weights = [batch.num_predictions for batch in group]
             expected = sum(w * r["loss"] for w, r in zip(weights, rows, strict=True)) / sum(weights)
@@ -68,7 +68,7 @@ class TestWhatIsWritten:
         system = load_run(tmp_path / "run", checkpoint="last", device=torch.device("cpu")).system
         split = OrderedSplit(Corpus.open(tiny.corpus), "valid", OrderConfig(name="rnd"), seed=1, batch_tokens=999)
         with torch.no_grad():
-            parts = [system(batch).parts for batch in split.once()]
+            parts = [system(micro_batch.load()).parts for micro_batch in split.once()]
         word, position = (sum(float(p[name][0]) for p in parts) for name in ("word", "position"))
         predictions, words = (sum(p[name][1] for p in parts) for name in ("word", "position"))
         row = valid_rows(tmp_path / "run")[3]
@@ -262,7 +262,7 @@ class TestNonFinite:
         options = (*INDIGO, "train.save_every=1", "train.keep=99", "train.max_steps=12")
         tiny.train(tmp_path / "whole", *options)
         split = OrderedSplit(Corpus.open(tiny.corpus), "train", OrderConfig(name="rnd"), seed=1, batch_tokens=64)
-        batches = [batch for _, _, batch in split.stream(epoch=0, skip=0, max_epochs=1)]
+        batches = [micro.load() for micro in split.stream(epoch=0, skip=0, max_epochs=1)]
         late = len(batches) - 1
         victim, step = batches[late].ids[-1], late // 2 + 1
 
@@ -282,7 +282,7 @@ class TestNonFinite:
 
     def test_in_the_first_update(self, tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         split = OrderedSplit(Corpus.open(tiny.corpus), "train", OrderConfig(name="rnd"), seed=1, batch_tokens=64)
-        _, _, batch = next(split.stream(epoch=0, skip=0))
+        batch = next(split.stream(epoch=0, skip=0)).load()
         self.poison(monkeypatch, batch.ids[0])
         with pytest.raises(RunError, match="update 1 is not finite") as caught:
             tiny.train(tmp_path / "run")

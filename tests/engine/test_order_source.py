@@ -39,9 +39,9 @@ def orders_of(batches: list[Batch]) -> Orders:
 
 def epochs_of(split: OrderedSplit, count: int) -> list[list[Batch]]:
     found: list[list[Batch]] = [[] for _ in range(count)]
-    for epoch, position, batch in split.stream(epoch=0, skip=0, max_epochs=count):
-        assert position == len(found[epoch])
-        found[epoch].append(batch)
+    for micro_batch in split.stream(epoch=0, skip=0, max_epochs=count):
+        assert micro_batch.position == len(found[micro_batch.epoch])
+        found[micro_batch.epoch].append(micro_batch.load())
     return found
 
 
@@ -120,14 +120,14 @@ def test_a_stream_can_start_anywhere(corpus: Corpus, order: str) -> None:
     """What comes after micro-batch n does not depend on having seen the first n."""
     whole = list(source(corpus, order).stream(epoch=0, skip=0, max_epochs=3))
     for start in range(0, len(whole), 3):
-        epoch, position, _ = whole[start]
-        rest = list(source(corpus, order).stream(epoch=epoch, skip=position, max_epochs=3))
+        first = whole[start]
+        rest = list(source(corpus, order).stream(epoch=first.epoch, skip=first.position, max_epochs=3))
         assert len(rest) == len(whole) - start
-        for (epoch_a, position_a, a), (epoch_b, position_b, b) in zip(whole[start:], rest, strict=True):
-            assert (epoch_a, position_a) == (epoch_b, position_b)
-            assert same(a, b)
-    epoch, position, _ = whole[-1]
-    assert list(source(corpus, order).stream(epoch=epoch, skip=position + 1, max_epochs=3)) == []
+        for a, b in zip(whole[start:], rest, strict=True):
+            assert (a.epoch, a.position) == (b.epoch, b.position)
+            assert same(a.load(), b.load())
+    last = whole[-1]
+    assert list(source(corpus, order).stream(epoch=last.epoch, skip=last.position + 1, max_epochs=3)) == []
 
 
 def test_batches_come_in_another_order_each_epoch(corpus: Corpus) -> None:
@@ -136,9 +136,9 @@ def test_batches_come_in_another_order_each_epoch(corpus: Corpus) -> None:
 
 
 def test_validation_sees_every_item_once_and_always_the_same(corpus: Corpus) -> None:
-    batches = list(source(corpus, split="valid", seed=1).once())
+    batches = [micro_batch.load() for micro_batch in source(corpus, split="valid", seed=1).once()]
     assert Counter(name for batch in batches for name in batch.ids) == {f"valid:{i}": 1 for i in range(SIZES["valid"])}
-    again = list(source(corpus, split="valid", seed=1).once())
+    again = [micro_batch.load() for micro_batch in source(corpus, split="valid", seed=1).once()]
     assert all(same(a, b) for a, b in zip(batches, again, strict=True))
 
 
@@ -152,7 +152,9 @@ def test_orders_from_a_file(corpus: Corpus, tmp_path: Path) -> None:
     write_orders(path, {"order": "mine", "split": "valid", "corpus": corpus.digest}, rows)
     config = OrderConfig(name="file", file=str(path))
     found = OrderedSplit(corpus, "valid", config, seed=1, batch_tokens=40)
-    assert orders_of(list(found.once())) == {f"valid:{row.id}": row.orders[0] for row in rows}
+    assert orders_of([micro_batch.load() for micro_batch in found.once()]) == {
+        f"valid:{row.id}": row.orders[0] for row in rows
+    }
     with pytest.raises(DataError):  # another split's
         OrderedSplit(corpus, "test", config, seed=1, batch_tokens=40).orders(0)
 

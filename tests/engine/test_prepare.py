@@ -7,20 +7,16 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from indigo_cli.data.corpus import Corpus
 from indigo_cli.data.files import sha256_file
-from indigo_cli.engine.passes import reason_to_drop
-from indigo_cli.engine.prepare import (
-    DataConfig,
-    PreprocessConfig,
-    SplitConfig,
-    default_corpus_folder,
-    prepare,
-)
+from indigo_cli.engine.passes import REASONS, reasons_to_drop
+from indigo_cli.engine.prepare import default_corpus_folder, prepare
+from indigo_cli.engine.prepare_settings import DataConfig, PreprocessConfig, SplitConfig
 from tests.workshop import PLAIN, Recipe, Workshop, content_of, tokens
 
 
@@ -72,12 +68,15 @@ def test_length_is_counted_in_pieces(workshop: Workshop) -> None:
     assert tokens(corpus, "train", "source") == [["a@@", "b"]]
 
 
-@given(st.lists(st.integers(0, 4), min_size=2, max_size=2), st.integers(1, 3))
-def test_reasons_to_drop(lengths: list[int], longest: int) -> None:
-    source, target = lengths
-    reason = reason_to_drop({"source": [0] * source, "target": [0] * target}, longest)
-    assert (reason == "") == (1 <= source <= longest and 1 <= target <= longest)
-    assert not reason or ("source" in reason) == (source == 0 or (target > 0 and source > longest))
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1), st.integers(1, 3))
+def test_reasons_to_drop(pairs: list[tuple[int, int]], longest: int) -> None:
+    source, target = np.array(pairs).T
+    reasons = reasons_to_drop({"source": source, "target": target}, longest).tolist()
+    for (x, y), number in zip(pairs, reasons, strict=True):
+        reason = [*REASONS, ""][number]
+        assert (reason == "") == (1 <= x <= longest and 1 <= y <= longest)
+        assert not reason or ("source" in reason) == (x == 0 or (y > 0 and x > longest))
+    assert set(reasons_to_drop({"source": source, "target": target}, None).tolist()) == {len(REASONS)}
 
 
 def test_files_of_a_side_are_one_text(workshop: Workshop) -> None:
@@ -173,7 +172,8 @@ SCRIPT = """
 import sys
 from pathlib import Path
 from types import SimpleNamespace
-from indigo_cli.engine.prepare import DataConfig, PreprocessConfig, SplitConfig, prepare
+from indigo_cli.engine.prepare import prepare
+from indigo_cli.engine.prepare_settings import DataConfig, PreprocessConfig, SplitConfig
 files = dict.fromkeys(("train", "valid"), SplitConfig([sys.argv[1]], [sys.argv[1]]))
 recipe = SimpleNamespace(name="x", data=DataConfig("translation", "ro", "ro", files), preprocess=PreprocessConfig())
 prepare(recipe, Path(sys.argv[2]))

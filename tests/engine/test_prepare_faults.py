@@ -8,13 +8,8 @@ from pathlib import Path
 import pytest
 
 from indigo_cli.data.corpus import Corpus
-from indigo_cli.engine.prepare import (
-    DataConfig,
-    PreprocessConfig,
-    SplitConfig,
-    prepare,
-    resolve_settings,
-)
+from indigo_cli.engine.prepare import prepare
+from indigo_cli.engine.prepare_settings import DataConfig, PreprocessConfig, SplitConfig, resolve_settings
 from indigo_cli.errors import DataError, IndigoError, UsageError
 from tests.workshop import PLAIN, Recipe, Workshop, content_of, tokens
 

@@ -7,11 +7,8 @@ import pytest
 
 from indigo_cli.core.vocab import NUM_SPECIALS, UNK
 from indigo_cli.data.corpus import Corpus
-from indigo_cli.engine.prepare import (
-    DataConfig,
-    SplitConfig,
-    prepare,
-)
+from indigo_cli.engine.prepare import prepare
+from indigo_cli.engine.prepare_settings import DataConfig, SplitConfig
 from tests.workshop import PLAIN, Recipe, Workshop
 
 

@@ -1,14 +1,13 @@
-"""What a run folder holds besides checkpoints, and the log that can be cut back."""
+"""What a run folder holds besides checkpoints."""
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from indigo_cli.core.text import Codecs, SideCodec
 from indigo_cli.core.vocab import Vocabulary
-from indigo_cli.engine.run_folder import FACTS_FILE, RECIPE_FILE, Log, RunFolder, vocabulary_digests
+from indigo_cli.data.files import sha256_file
+from indigo_cli.engine.run_folder import ASSETS, FACTS_FILE, RECIPE_FILE, RunFolder, vocabulary_digests
 from indigo_cli.errors import CheckpointError, DataError, IndigoError, UsageError
 
 
@@ -27,10 +26,34 @@ def test_what_is_created_is_opened(tmp_path: Path) -> None:
     facts = {"corpus": "somewhere/ärger", "corpus_digest": "abc", "task": "translation"}
     RunFolder.create(tmp_path / "run", recipe_text="name = 'x'\n", codecs=codecs, facts=facts)
     run = RunFolder.open(tmp_path / "run")
-    assert run.facts == {"format": "indigo-run", "version": 1, **facts}
+    hashes = {path.name: sha256_file(path) for path in (run.path / ASSETS).iterdir()}
+    assert run.facts == {"format": "indigo-run", "version": 1, **facts, "assets": hashes}
     assert (run.path / RECIPE_FILE).read_text("utf-8") == "name = 'x'\n"
     assert vocabulary_digests(run.codecs()) == vocabulary_digests(codecs)
     assert run.codecs().encode_source("red cat") == codecs.encode_source("red cat")
+
+
+def test_changed_assets_are_refused(tmp_path: Path) -> None:
+    """The vocabularies are the same, but text is read in another way."""
+    codecs = codecs_of(A, B)
+    checkpoint = {"vocabularies": vocabulary_digests(codecs)}
+    run = RunFolder.create(tmp_path / "run", recipe_text="", codecs=codecs, facts={})
+    run.check_checkpoint(checkpoint, run.codecs())
+    path = run.path / ASSETS / "codecs.json"
+    changed = path.read_bytes().replace(b'"lowercase": false', b'"lowercase": true')
+    path.write_bytes(changed)
+    with pytest.raises(DataError, match="changed after the run wrote it") as caught:
+        run.check_checkpoint(checkpoint, run.codecs())
+    assert caught.value.where == str(path) and run.codecs().source.lowercase
+    RunFolder(run.path, {"format": "indigo-run", "version": 1}).check_checkpoint(checkpoint, run.codecs())
+
+
+def test_a_fact_that_is_missing_is_named(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path, {"corpus": "here", "corpus_digest": 3})
+    assert run.text_fact("corpus") == "here"
+    for key in ("corpus_digest", "task"):
+        with pytest.raises(UsageError, match=f"does not say its {key}"):
+            run.text_fact(key)
 
 
 def test_case_43_the_same_words_in_another_order_are_another_vocabulary(tmp_path: Path) -> None:
@@ -65,47 +88,3 @@ def test_other_folders_are_refused(
         RunFolder.open(tmp_path)
     assert caught.value.exit_code == 2
     assert str(tmp_path) in caught.value.where
-
-
-def rows_of(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-
-
-def test_the_log_is_cut_back_to_a_step_and_goes_on(tmp_path: Path) -> None:
-    path = tmp_path / "log.jsonl"
-    log = Log(path, last_step=0)
-    for step in range(1, 7):
-        log.write({"step": step, "loss": 1 / step})
-        log.write({"step": step, "split": "valid"})
-    log.close()
-    again = Log(path, last_step=4)
-    again.write({"step": 5, "loss": 0.5})
-    again.close()
-    rows = rows_of(path)
-    assert rows[-1] == {"step": 5, "loss": 0.5}
-    assert rows[0:-1:2] == [{"step": step, "loss": 1 / step} for step in range(1, 5)]
-    assert rows[1:-1:2] == [{"step": step, "split": "valid"} for step in range(1, 5)]
-
-
-def test_a_row_is_on_disk_before_the_next_one(tmp_path: Path) -> None:
-    log = Log(tmp_path / "log.jsonl", last_step=0)
-    log.write({"step": 1})
-    assert rows_of(tmp_path / "log.jsonl") == [{"step": 1}]
-    log.close()
-
-
-@pytest.mark.parametrize("rest", [b'{"step": 3, "lo', b'{"step": 3, "x": "\xc3', b"\x00\x00\x00"])
-def test_a_half_written_last_row_is_dropped(tmp_path: Path, rest: bytes) -> None:
-    path = tmp_path / "log.jsonl"
-    path.write_bytes(b'{"step": 1}\n{"step": 2}\n' + rest)
-    log = Log(path, last_step=5)
-    log.write({"step": 6})
-    log.close()
-    assert [row["step"] for row in rows_of(path)] == [1, 2, 6]
-
-
-def test_a_fresh_run_starts_an_empty_log(tmp_path: Path) -> None:
-    path = tmp_path / "log.jsonl"
-    path.write_text('{"step": 1}\n', "utf-8")
-    Log(path, last_step=0).close()
-    assert path.read_bytes() == b""

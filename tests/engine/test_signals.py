@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from indigo_cli.engine import signals
 from indigo_cli.engine.signals import stop_requests
 
 NUMBERS = [signal.SIGINT, signal.SIGTERM]
@@ -34,9 +35,16 @@ def test_leaving_ends_as_the_signal_would() -> None:
             stop.leave()
 
 
-def test_the_second_signal_does_not_wait() -> None:
-    with stop_requests():
+def test_the_second_signal_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What torchrun passes on within the same instant is no second one."""
+    now = 50.0
+    monkeypatch.setattr(signals, "monotonic", lambda: now)
+    with stop_requests() as stop:
         os.kill(os.getpid(), signal.SIGTERM)
+        now += 0.1
+        os.kill(os.getpid(), signal.SIGINT)
+        assert stop.signal == signal.SIGTERM
+        now += 2.0
         with pytest.raises(SystemExit) as caught:
             os.kill(os.getpid(), signal.SIGTERM)
     assert caught.value.code == 143

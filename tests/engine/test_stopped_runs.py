@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from indigo_cli.data.batch import Batch
+from indigo_cli.data.batch import Batch, MicroBatch
 from indigo_cli.data.collate import collate
 from indigo_cli.engine import checkpoint as checkpoints
 from indigo_cli.engine import order_source
 from indigo_cli.engine.order_source import OrderedSplit
-from indigo_cli.engine.run_folder import Log
+from indigo_cli.engine.run_log import Log
 from tests.kill import killed_at
 from tests.runs import log_of, names_in, same, state_of, training_rows, valid_rows
 from tests.tiny import Tiny
@@ -79,7 +79,7 @@ class TestSignals:
         tiny.train(tmp_path / "whole", *INDIGO)
         once, seen = OrderedSplit.once, 0
 
-        def interrupted(split: OrderedSplit) -> Iterator[Batch]:
+        def interrupted(split: OrderedSplit) -> Iterator[MicroBatch]:
             nonlocal seen
             seen += 1
             for batch in once(split):

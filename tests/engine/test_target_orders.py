@@ -12,8 +12,10 @@ import pytest
 from indigo_cli.data.collate import collate
 from indigo_cli.data.corpus import Corpus
 from indigo_cli.data.orders_file import OrdersRow, read_orders, write_orders
+from indigo_cli.engine.assign import OrderConfig, assign
 from indigo_cli.engine.loaded_run import load_run
 from indigo_cli.errors import DataError, UsageError
+from tests.fake_spacy import install_fake_spacy
 from tests.runs import valid_rows
 from tests.scoring import CPU, Score, near, strip
 from tests.tiny import Tiny
@@ -78,8 +80,19 @@ class TestOwnOrders:
         assert scored.text(run, pairs), "random orders need the run folder only"
         with pytest.raises(UsageError, match="raw text has none"):
             scored.text(run, pairs, "order.name=syn")
-        with pytest.raises(UsageError, match="needs a dependency parse"):
-            scored(tiny.run, "order.name=syn")
+
+    def test_syn_is_parsed_anew(
+        self, tiny: Tiny, scored: Score, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        install_fake_spacy(tmp_path, monkeypatch)
+        config, path = OrderConfig(name="syn", parser="fake_model"), tmp_path / "valid.syn.orders.jsonl"
+        assign(Corpus.open(tiny.corpus), config, splits=["valid"], output=str(path))
+        expected = scored(tiny.run, orders=path)
+        found = scored(tiny.run, "order.name=syn", "order.parser=fake_model")
+        assert [strip(row) for row in found] == [strip(row) for row in expected]
+        assert any(row.orders[0] != tuple(range(len(row.orders[0]))) for row in found)
+        with pytest.raises(UsageError, match="no spaCy model 'none'"):
+            scored(tiny.run, "order.name=syn", "order.parser=none")
 
     def test_a_run_that_was_trained_on_a_file(
         self, tiny: Tiny, scored: Score, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -1,12 +1,13 @@
 """The update loop: accumulation is exact, and what it reports is what happened."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import pytest
 import torch
 from torch import nn
 
-from indigo_cli.data.batch import Batch
+from indigo_cli.data.batch import Batch, MicroBatch
 from indigo_cli.data.collate import collate
 from indigo_cli.engine.optim import GuardedStep, learning_rate, make_optimizer
 from indigo_cli.engine.updates import LossParts, StepReport, updates
@@ -16,7 +17,6 @@ from indigo_cli.models.protocol import Losses
 SYSTEMS = ["transformer", "indigo"]
 SENTENCES = 6
 """Of one update."""
-Numbered = tuple[int, int, Batch]
 
 
 def make_system(name: str) -> nn.Module:
@@ -44,11 +44,11 @@ def run(
     """Train on the same sentences whatever micro-batches an update is cut into."""
     system = make_system(name)
 
-    def stream() -> Iterator[Numbered]:
+    def stream() -> Iterator[MicroBatch]:
         first = position = 0
         for _ in range(num_updates):
             for cut in cuts:
-                yield 0, position, sentence_batch(range(first, first + cut))
+                yield MicroBatch(0, position, partial(sentence_batch, range(first, first + cut)))
                 first, position = first + cut, position + 1
 
     guard = GuardedStep(make_optimizer(system), clip_norm=1.0)
@@ -60,6 +60,7 @@ def run(
         peak_rate=3e-3,
         warmup_steps=5,
         smoothing=smoothing,
+        seed=1,
         autocast=torch.autocast("cpu", enabled=False),
     )
     return list(reports), system
@@ -105,7 +106,7 @@ def test_the_first_update_of_adam_moves_every_weight_by_the_rate() -> None:
 
 def test_reports_number_updates_and_name_the_place_in_the_stream() -> None:
     places = [(3, 0), (3, 1), (3, 2), (4, 0), (4, 1)]
-    stream = [(epoch, position, sentence_batch([10 * epoch + position])) for epoch, position in places]
+    stream = [MicroBatch(e, position, partial(sentence_batch, [10 * e + position])) for e, position in places]
     system = make_system("transformer")
     guard = GuardedStep(make_optimizer(system), clip_norm=0.0)
     reports = list(
@@ -117,6 +118,7 @@ def test_reports_number_updates_and_name_the_place_in_the_stream() -> None:
             peak_rate=1e-3,
             warmup_steps=100,
             smoothing=0.0,
+            seed=1,
             start_step=7,
             autocast=torch.autocast("cpu", enabled=False),
         )
@@ -125,7 +127,7 @@ def test_reports_number_updates_and_name_the_place_in_the_stream() -> None:
     assert [(report.epoch, report.position) for report in reports] == [(3, 1), (4, 0), (4, 1)]  # the last one is short
     assert [report.ids for report in reports] == [("train:30", "train:31"), ("train:32", "train:40"), ("train:41",)]
     assert [report.rate for report in reports] == [learning_rate(s, peak=1e-3, warmup_steps=100) for s in (8, 9, 10)]
-    tokens = [int(batch.lengths.sum()) for _, _, batch in stream]
+    tokens = [int(batch.lengths.sum()) for batch in (micro_batch.load() for micro_batch in stream)]
     assert [report.num_tokens for report in reports] == [tokens[0] + tokens[1], tokens[2] + tokens[3], tokens[4]]
 
 

@@ -1,0 +1,190 @@
+"""The processes of one run under `torchrun`: who they are, sums over all of them, and how they end together.
+
+Every process holds the whole model (DDP) or a part of every layer (`train.sharding = "full"`, FSDP2). Process 0 alone
+writes files and speaks. A process that fails ends; the others notice at their next exchange, and torchrun stops them.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import TypeVar
+
+import torch
+from torch import Tensor, distributed, nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import FSDPModule, fully_shard
+from torch.distributed.tensor import DTensor, distribute_tensor
+from torch.nn.parallel import DistributedDataParallel
+
+from indigo_cli.engine.runtime import Runtime
+from indigo_cli.errors import IndigoError, PeerError, RunError, UsageError
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Processes:
+    """This process among those of the run; the default is one alone.
+
+    Args:
+        rank: Of this process, from 0.
+        world: How many there are.
+        device: Where this one computes.
+    """
+
+    rank: int = 0
+    world: int = 1
+    device: torch.device = torch.device("cpu")
+
+    @property
+    def is_first(self) -> bool:
+        """Tell whether this is the process that writes and speaks."""
+        return self.rank == 0
+
+    def total(self, values: Tensor) -> Tensor:
+        """Return the sum of a tensor over all processes, in place; every process must call."""
+        if self.world > 1:
+            distributed.all_reduce(values)
+        return values
+
+    def first_does(self, action: Callable[[], Result]) -> Result:
+        """Let process 0 do something and give everybody its result, or its fault. The result must pickle."""
+        if self.world == 1:
+            return action()
+        told: list[Result | IndigoError | None] = [None]
+        fault: BaseException | None = None
+        if self.is_first:
+            try:
+                told[0] = action()
+            except IndigoError as error:
+                told[0] = fault = error
+        distributed.broadcast_object_list(told, src=0, device=self.device)
+        if fault is not None:
+            raise fault
+        answer = told[0]
+        if isinstance(answer, IndigoError):
+            raise PeerError("process 0 could not go on") from answer
+        return answer  # type: ignore[return-value]
+
+    def lists(self, own: Sequence[str]) -> list[str]:
+        """Return the texts of all processes, one process after another; every process must call."""
+        if self.world == 1:
+            return list(own)
+        found: list[list[str]] = [[] for _ in range(self.world)]
+        distributed.all_gather_object(found, list(own))
+        return [text for texts in found for text in texts]
+
+    def gathered(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Return tensors that may be sharded as whole ones in the memory of the host; nothing but on process 0.
+
+        Every process must call. One tensor is whole at a time, so that a model larger than a device can be saved.
+        """
+        found: dict[str, Tensor] = {}
+        for name, tensor in tensors.items():
+            plain = whole(tensor.detach())
+            if self.is_first:
+                found[name] = plain.cpu()
+        return found
+
+    def spread(self, system: nn.Module, sharding: str) -> nn.Module:
+        """Return what to call in training: the system itself, or the wrapper that adds gradients up.
+
+        Args:
+            system: With the weights to start from, on this process' device; sharded in place.
+            sharding: `none` or `full`, see `TrainConfig`.
+        """
+        if sharding == "full":
+            mesh = init_device_mesh(self.device.type, (self.world,))
+            for stack in [module for module in system.modules() if isinstance(module, nn.ModuleList)]:
+                for layer in stack:
+                    fully_shard(layer, mesh=mesh)
+            fully_shard(system, mesh=mesh)
+            return system
+        if self.world == 1:
+            return system
+        devices = [self.device] if self.device.type == "cuda" else None
+        return DistributedDataParallel(system, device_ids=devices, gradient_as_bucket_view=True)
+
+
+@contextmanager
+def processes_of(runtime: Runtime, sharding: str = "none") -> Iterator[Processes]:
+    """Join the other processes that `torchrun` started, if it did, and leave them at the end.
+
+    Args:
+        runtime: Device, precision, threads; with CUDA every process of a machine takes a device of its own.
+        sharding: One process, too, needs a group to shard in.
+
+    Raises:
+        UsageError: an environment that is not torchrun's, fewer devices than processes.
+    """
+    rank, world, local = (
+        _number(name, default) for name, default in (("RANK", 0), ("WORLD_SIZE", 1), ("LOCAL_RANK", 0))
+    )
+    if world == 1 and sharding == "none":
+        yield Processes(device=runtime.start())
+        return
+    if world == 1:
+        raise UsageError("one process has nothing to shard the model over", where="train.sharding", fix=TORCHRUN)
+    missing = [name for name in ("RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT") if name not in os.environ]
+    if missing:
+        raise UsageError(f"WORLD_SIZE is {world}, but {' '.join(missing)} not set", where="environment", fix=TORCHRUN)
+    device = runtime.start(local_rank=local)
+    with peers():
+        distributed.init_process_group(
+            "nccl" if device.type == "cuda" else "gloo", device_id=device if device.type == "cuda" else None
+        )
+    failed = True
+    try:
+        with peers():
+            yield Processes(rank, world, device)
+        failed = False
+    finally:
+        if device.type == "cpu" or not failed:  # NCCL would wait for the others here
+            distributed.destroy_process_group()
+
+
+TORCHRUN = "start it with `torchrun --nproc-per-node N -m indigo_cli train ...`"
+
+
+def _number(name: str, default: int) -> int:
+    text = os.environ.get(name, str(default))
+    if not text.isdecimal():
+        raise UsageError(f"{name} is no number: {text!r}", where="environment", fix=TORCHRUN)
+    return int(text)
+
+
+@contextmanager
+def peers() -> Iterator[None]:
+    """Turn the error of an exchange with a process that is gone into PeerError."""
+    try:
+        yield
+    except RuntimeError as error:
+        lost = isinstance(error, distributed.DistError) or any(sign in str(error) for sign in _SIGNS_OF_LOSS)
+        if not lost:
+            raise
+        raise PeerError("another process of this run ended; its own message says why") from error
+
+
+_SIGNS_OF_LOSS = ("gloo", "NCCL", "Connection closed by peer", "Connection reset by peer", "Broken pipe")
+
+
+def accumulating(system: nn.Module, *, last: bool) -> AbstractContextManager[None]:
+    """Return the context of one micro-batch of an update: gradients are exchanged in the last one only."""
+    if isinstance(system, FSDPModule):
+        system.set_requires_gradient_sync(last)
+    elif isinstance(system, DistributedDataParallel) and not last:
+        return system.no_sync()
+    return nullcontext()
+
+
+def whole(tensor: Tensor) -> Tensor:
+    """Return a tensor that may be sharded as a plain one; every process must call, in the same order."""
+    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+
+
+def like(value: Tensor, parameter: Tensor) -> Tensor:
+    """Return a whole tensor on the device of a parameter, sharded as it is (scalars stay whole)."""
+    if isinstance(parameter, DTensor) and value.dim():
+        return distribute_tensor(value.to(parameter.device), parameter.device_mesh, parameter.placements)
+    return value.to(parameter.device)

@@ -1,0 +1,108 @@
+"""Validation by decoding: some sentences of `valid`, the same at every validation, decoded and scored."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+from torch import nn
+
+from indigo_cli.core import console
+from indigo_cli.core.chunks import chunked
+from indigo_cli.data.corpus import Corpus
+from indigo_cli.data.references import read_references
+from indigo_cli.engine.checkpoint import Checkpoint
+from indigo_cli.engine.distributed import Processes
+from indigo_cli.engine.generator import Generator
+from indigo_cli.engine.lines import encode_item
+from indigo_cli.engine.loaded_run import LoadedRun
+from indigo_cli.engine.run_folder import RunFolder
+from indigo_cli.engine.runtime import Runtime
+from indigo_cli.engine.signals import StopRequest
+from indigo_cli.engine.train_config import LOSS
+from indigo_cli.engine.writers import text_line
+from indigo_cli.errors import DataError, UsageError
+from indigo_cli.metrics import build_metrics
+from indigo_cli.metrics.metric import Statistics, corpus_statistics
+from indigo_cli.metrics.tokenize import choose_tokenizer
+
+if TYPE_CHECKING:
+    from indigo_cli.recipe import Recipe
+
+AT_ONCE = 32
+"""A stop is looked for after so many sentences."""
+SPLIT = "valid"
+
+
+class Sample:
+    """Sentences spread evenly over the split, with what their outputs are compared with.
+
+    Args:
+        recipe: How many, with which beam, and which metrics: the first of [evaluate], and `best_by`.
+        corpus: Whose `valid`.
+        system: Is in evaluation mode when it decodes. The search draws no random number.
+        device: Where the system is.
+        runtime: Precision.
+
+    Raises:
+        UsageError: the system or a metric cannot be used like this.
+    """
+
+    def __init__(
+        self, recipe: "Recipe", corpus: Corpus, system: nn.Module, *, device: torch.device, runtime: Runtime
+    ) -> None:
+        beam = recipe.train.validate_beam
+        if beam > 1 and getattr(system, "greedy_only", False):
+            what = "a model that predicts the position first can only be decoded greedily"
+            raise UsageError(what, where="train.validate_beam", fix="train.validate_beam = 1")
+        names = [recipe.evaluate.metrics[0]] if recipe.evaluate.metrics else []
+        names += [recipe.train.best_by] if recipe.train.best_by not in (LOSS, *names) else []
+        tokenizer = choose_tokenizer(recipe.evaluate.tokenize, recipe.data.target_lang)
+        self.metrics = build_metrics(names, tokenize=tokenizer)
+        decode = replace(recipe.decode, search="beam", beam_size=beam)
+        recipe = replace(recipe, decode=decode)
+        # Nothing is read from its folder or checkpoint: the weights are those that the run has at the moment.
+        run = LoadedRun(RunFolder(Path(), {}), recipe, corpus.codecs, system, Checkpoint(Path(), {}))
+        self._generator = Generator(run, device=device, runtime=runtime)
+        split = corpus.split(SPLIT)
+        size = min(recipe.train.validate_decode, len(split))
+        lengths = split.source.lengths
+        items = sorted((i * len(split) // size for i in range(size)), key=lambda item: (lengths[item], item))
+        self._lines = [encode_item(split, item, max_length=self._generator.max_source) for item in items]
+        self._references = _references(corpus, items)
+
+    def statistics(self, stop: StopRequest, processes: Processes) -> dict[str, Statistics] | None:
+        """Decode and return the statistics of each metric, summed over the sentences; None if a stop was asked for.
+
+        Each process decodes some of the sentences; all get the sums.
+        """
+        own = slice(processes.rank, None, processes.world)
+        texts: list[str] = []
+        for block in chunked(self._lines[own], AT_ONCE):
+            texts += [text_line(outputs[0]) for outputs in self._generator.decode(block)]
+            if stop:
+                break
+        if processes.total(torch.tensor(float(bool(stop)), device=processes.device)):
+            return None
+        references = [lines[own] for lines in self._references]
+        sums = {}
+        for name, metric in self.metrics.items():
+            rows = corpus_statistics(metric, texts, references)
+            sums[name] = processes.total(torch.tensor(rows.sum(axis=0), device=processes.device)).cpu().numpy()
+        return sums
+
+    def scores(self, statistics: dict[str, Statistics]) -> dict[str, float]:
+        """Return the score of each metric."""
+        return {name: float(self.metrics[name].score(total.tolist())) for name, total in statistics.items()}
+
+
+def _references(corpus: Corpus, items: Sequence[int]) -> list[list[str]]:
+    """Return the raw references of some items; where these have gone or changed, the target as it was learnt."""
+    split = corpus.split(SPLIT)
+    try:
+        return [[lines[split.lines[item]] for item in items] for lines in read_references(corpus, SPLIT)]
+    except (DataError, IndexError) as error:
+        console.note(f"{error}; validation compares with the preprocessed targets, turned back into text")
+    text_of_ids = corpus.codecs.target.text_of_ids
+    return [[text_of_ids(split.target[item].tolist()) for item in items]]

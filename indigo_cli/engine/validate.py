@@ -1,0 +1,61 @@
+"""How good a model is on `valid`: losses on all of it, scores on a sample; sums first, figures after.
+
+Of several processes each takes a part, and all get the figures of the whole.
+"""
+
+import torch
+from torch import nn
+
+from indigo_cli.core.chunks import chunked
+from indigo_cli.engine.distributed import Processes
+from indigo_cli.engine.order_source import OrderedSplit
+from indigo_cli.engine.runtime import Runtime
+from indigo_cli.engine.sample import Sample
+from indigo_cli.engine.signals import StopRequest
+from indigo_cli.engine.updates import LossParts
+
+
+class Validator:
+    """Computes without dropout and smoothing, and leaves the random state alone.
+
+    Args:
+        system: In training mode between two calls.
+        split: With the orders that targets are scored in.
+        sample: Sentences to decode, None for none.
+    """
+
+    def __init__(
+        self, system: nn.Module, split: OrderedSplit, sample: Sample | None, *, processes: Processes, runtime: Runtime
+    ) -> None:
+        self._system, self._split, self._sample = system, split, sample
+        self._processes, self._runtime = processes, runtime
+
+    def figures(self, stop: StopRequest) -> dict[str, float] | None:
+        """Return losses and scores by their names in the log; None if a stop was asked for in between."""
+        self._system.eval()
+        try:
+            parts, (stopped,) = self._losses(stop).over_all(self._processes, float(bool(stop)))
+            if stopped:
+                return None
+            figures = parts.means()
+            if self._sample is not None:
+                statistics = self._sample.statistics(stop, self._processes)
+                if statistics is None:
+                    return None
+                figures |= self._sample.scores(statistics)
+            return figures
+        finally:
+            self._system.train()
+
+    def _losses(self, stop: StopRequest) -> LossParts:
+        """Return the sums over this process' part of the split, or over what a stop left of it."""
+        parts = LossParts()
+        rank, world = self._processes.rank, self._processes.world
+        with torch.no_grad(), self._runtime.autocast(self._processes.device):
+            for group in chunked(self._split.once(), world):
+                has_own = rank < len(group)  # a sharded model needs every process to take part
+                batch = group[rank if has_own else 0].load().to(self._processes.device)
+                parts.add(self._system(batch), times=float(has_own))
+                if stop and world == 1:
+                    break
+        return parts
