@@ -1,7 +1,10 @@
 """Every command and every line of Python in README and docs is run, in order; trainings stop early."""
 
+import os
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,7 +14,7 @@ from tests.smoke import write_smoke
 
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
-PAGES = [README, *(ROOT / "docs" / f"{name}.md" for name in ("orders", "decoding", "evaluation", "python"))]
+PAGES = [README, *(ROOT / "docs" / f"{name}.md" for name in ("orders", "training", "decoding", "evaluation", "python"))]
 """In the order of reading: a page uses files that the ones before it made."""
 SHORT = ["--set", "train.max_steps=2", "--set", "model.decoder_layers=1", "--set", "decode.max_length=8"]
 
@@ -24,13 +27,19 @@ def blocks(page: Path) -> list[tuple[str, str]]:
 def commands(block: str) -> list[str]:
     """Return the lines of a block that call indigo, without comments."""
     lines = (line.split("  #")[0].strip() for line in block.splitlines())
-    return [line for line in lines if "indigo " in line]
+    return [line for line in lines if re.search(r"\bindigo(_cli)? ", line)]
 
 
 def run(line: str, indigo: Indigo) -> str:
     """Run one line as a shell would and return the name of the command."""
     stdin, _, call = line.rpartition("| ")
     program, command, *words = shlex.split(call)
+    if program == "torchrun":
+        torchrun = [sys.executable, "-m", "torch.distributed.run", command, *words]
+        torchrun += SHORT if "train" in words else []
+        done = subprocess.run(torchrun, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)})
+        assert done.returncode == 0, f"{line}\n{done.stderr}"
+        return program
     assert program == "indigo"
     text = " ".join(shlex.split(stdin)[1:]) + "\n" if stdin else ""
     short = SHORT if command == "train" else []
@@ -56,7 +65,7 @@ def test_all_pages_run_from_top_to_bottom(tmp_path: Path, monkeypatch: pytest.Mo
                 exec(compile(block, page.name, "exec"), names)
             elif language == "sh":
                 shown |= {run(line, indigo) for line in commands(block)}
-    assert shown >= {"preprocess", "reorder", "train", "decode", "score", "evaluate", "show", "average"}
+    assert shown >= {"preprocess", "reorder", "train", "decode", "score", "evaluate", "show", "average", "torchrun"}
     assert (tmp_path / "l2r.de").read_text().count("\n") == (tmp_path / "test.en").read_text().count("\n")
     for picture in ("beams", "by_length", "orders", "sentence"):
         assert (tmp_path / f"{picture}.png").read_bytes().startswith(b"\x89PNG")

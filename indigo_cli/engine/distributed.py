@@ -1,11 +1,11 @@
-"""The processes of one run under `torchrun`: who they are, sums over all of them, and how they end together.
+"""The processes of one command under `torchrun`: who they are, sums over all of them, and how they end together.
 
-Every process holds the whole model (DDP) or a part of every layer (`train.sharding = "full"`, FSDP2). Process 0 alone
-writes files and speaks. A process that fails ends; the others notice at their next exchange, and torchrun stops them.
+In training every process holds the whole model (DDP) or a part of every layer (`train.sharding = "full"`, FSDP2);
+decoding and scoring share out blocks of lines. Process 0 alone writes files and speaks. A process that fails ends; the others notice at their next exchange, and torchrun stops them.
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TypeVar
@@ -17,9 +17,12 @@ from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.nn.parallel import DistributedDataParallel
 
+from indigo_cli.core.chunks import chunked
+from indigo_cli.data.files import STANDARD_STREAM
 from indigo_cli.engine.runtime import Runtime
 from indigo_cli.errors import IndigoError, PeerError, RunError, UsageError
 
+Block = TypeVar("Block")
 Result = TypeVar("Result")
 
 
@@ -74,6 +77,20 @@ class Processes:
         found: list[list[str]] = [[] for _ in range(self.world)]
         distributed.all_gather_object(found, list(own))
         return [text for texts in found for text in texts]
+
+    def in_order(self, blocks: Iterable[Block], work: Callable[[Block], Result]) -> Iterator[tuple[Block, Result]]:
+        """Yield every block with what `work` makes of it, in order, on process 0; the others do their part of the work.
+
+        Every process must see the same blocks. Results must pickle; those of one block a process are held at a time.
+        """
+        for group in chunked(blocks, self.world):
+            own = [work(block) for block in group[self.rank : self.rank + 1]]
+            found: list[list[Result]] = [own]
+            if self.world > 1:
+                found = [[] for _ in range(self.world)]
+                distributed.gather_object(own, found if self.is_first else None)
+            if self.is_first:
+                yield from zip(group, (result for results in found for result in results), strict=True)
 
     def gathered(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return tensors that may be sharded as whole ones in the memory of the host; nothing but on process 0.
@@ -144,7 +161,7 @@ def processes_of(runtime: Runtime, sharding: str = "none") -> Iterator[Processes
             distributed.destroy_process_group()
 
 
-TORCHRUN = "start it with `torchrun --nproc-per-node N -m indigo_cli train ...`"
+TORCHRUN = "start it with `torchrun --nproc-per-node N -m indigo_cli COMMAND ...`"
 
 
 def _number(name: str, default: int) -> int:
@@ -152,6 +169,16 @@ def _number(name: str, default: int) -> int:
     if not text.isdecimal():
         raise UsageError(f"{name} is no number: {text!r}", where="environment", fix=TORCHRUN)
     return int(text)
+
+
+def check_shared(path: str, processes: Processes) -> None:
+    """Refuse an input that only one process can read.
+
+    Raises:
+        UsageError: standard input, and several processes.
+    """
+    if path == STANDARD_STREAM and processes.world > 1:
+        raise UsageError("several processes cannot share standard input", where="--input", fix="give a file")
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """A run and raw text -> text, n-best lists or traces, in input order."""
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,6 +10,7 @@ from indigo_cli.core.chunks import chunked
 from indigo_cli.core.format import Format
 from indigo_cli.data.corpus import Corpus
 from indigo_cli.data.files import open_output, refuse_existing
+from indigo_cli.engine.distributed import check_shared, processes_of
 from indigo_cli.engine.generator import Generator, block_size
 from indigo_cli.engine.lines import EncodedLine, LineCount, encode_item, line_blocks
 from indigo_cli.engine.loaded_run import load_ensemble
@@ -91,27 +93,35 @@ def generate(
     if form is Format.text and n_best > 1:
         raise UsageError("text has room for one hypothesis a line", where="--n-best", fix="--format tsv or jsonl")
     runtime = runtime or Runtime()
-    device = runtime.start()
-    loaded = load_ensemble([run, *ensemble], checkpoint=checkpoint, overrides=overrides, device=device)
-    generator = Generator(loaded, device=device, runtime=runtime, n_best=n_best, seed=seed)
     summary = GenerateSummary()
-    most = block_size(n_best)
-    blocks, total, num_lines = generator.encode_blocks(line_blocks(source, most=most)), None, 0
-    if split:
-        corpus = loaded.open_corpus(corpus_folder)
-        blocks, total = split_blocks(generator, corpus, split, most), len(corpus.split(split))
-        num_lines = int(corpus.manifest["splits"][split]["lines"])
-    with open_output(output, overwrite) as stream, console.progress("decode", total=total) as bar:
-        writer = WRITERS[form](stream, loaded)
-        for block in blocks:
-            for line, outputs in zip(block, generator.decode(block), strict=True):
-                writer.write(line.number, outputs)
-                summary.add(line, outputs)
-            stream.flush()
-            bar.advance(len(block))
-        writer.end(num_lines)
-    for warning in summary.warnings():
-        console.warn(warning)
+    with processes_of(runtime) as processes:
+        loaded = load_ensemble([run, *ensemble], checkpoint=checkpoint, overrides=overrides, device=processes.device)
+        generator = Generator(loaded, device=processes.device, runtime=runtime, n_best=n_best, seed=seed)
+        most = block_size(n_best)
+        if split:
+            corpus = loaded.open_corpus(corpus_folder)
+            blocks, total = split_blocks(generator, corpus, split, most), len(corpus.split(split))
+            num_lines = int(corpus.manifest["splits"][split]["lines"])
+        else:
+            check_shared(source, processes)
+            blocks, total, num_lines = generator.encode_blocks(line_blocks(source, most=most)), None, 0
+        decoded = processes.in_order(blocks, generator.decode)
+        if not processes.is_first:
+            deque(decoded, maxlen=0)
+            return summary
+        try:
+            with open_output(output, overwrite) as stream, console.progress("decode", total=total) as bar:
+                writer = WRITERS[form](stream, loaded)
+                for block, lists in decoded:
+                    for line, outputs in zip(block, lists, strict=True):
+                        writer.write(line.number, outputs)
+                        summary.add(line, outputs)
+                    stream.flush()
+                    bar.advance(len(block))
+                writer.end(num_lines)
+        finally:  # also of the lines before one that cannot be read
+            for warning in summary.warnings():
+                console.warn(warning)
     return summary
 
 

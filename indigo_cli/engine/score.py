@@ -4,6 +4,7 @@ Numbers are sums of `System.log_probs`: clean, in nats. A run's own orders are s
 figures of the summary continue those of its log.
 """
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -19,6 +20,7 @@ from indigo_cli.data.batching import PAIRS_PER_TOKEN, token_batches
 from indigo_cli.data.collate import collate
 from indigo_cli.data.files import read_lines, refuse_existing
 from indigo_cli.data.orders_file import OrdersRow, Parts, write_orders
+from indigo_cli.engine.distributed import Processes, check_shared, processes_of
 from indigo_cli.engine.lines import BLOCK_LINES
 from indigo_cli.engine.loaded_run import LoadedRun, load_run
 from indigo_cli.engine.runtime import Runtime
@@ -65,15 +67,20 @@ class Scorer:
         self.run, self.device, self.runtime = run, device, runtime
         self.batch_tokens: int = run.recipe.train.batch_tokens
 
-    def blocks(self, items: Iterable[Item], orders: Orders) -> Iterator[list[tuple[Item, OrdersRow]]]:
+    def blocks(
+        self, items: Iterable[Item], orders: Orders, processes: Processes | None = None
+    ) -> Iterator[list[tuple[Item, OrdersRow]]]:
         """Yield every item with its row, block by block: memory does not grow with their number.
+
+        Several processes share the blocks; the first one gets the rows.
 
         Raises:
             UsageError: an order that the system cannot score.
             DataError: orders and items do not belong together.
         """
-        for block in chunked(items, BLOCK_LINES):
-            yield list(zip(block, self._rows(block, orders(block)), strict=True))
+        blocks = ((block, orders(block)) for block in chunked(items, BLOCK_LINES))
+        for (block, _), rows in (processes or Processes()).in_order(blocks, lambda pair: self._rows(*pair)):
+            yield list(zip(block, rows, strict=True))
         orders.finish()
 
     def _rows(self, block: Sequence[Item], orders: Sequence[tuple[Order, ...]]) -> list[OrdersRow]:
@@ -188,25 +195,33 @@ def score(
     """
     refuse_existing(output, overwrite)
     runtime = runtime or Runtime()
-    device = runtime.start()
-    loaded = load_run(run, checkpoint=checkpoint, overrides=overrides, device=device)
-    seed = loaded.recipe.seed if seed is None else seed
-    job = _Job(loaded, split=split, source=source, target=target, corpus_folder=corpus_folder)
-    chosen = job.orders(orders, seed=seed, draws=draws)
-    scorer, summary = Scorer(loaded, device=device, runtime=runtime), ScoreSummary()
+    summary = ScoreSummary()
+    with processes_of(runtime) as processes:
+        for file in (source, target):
+            check_shared(file, processes)
+        loaded = load_run(run, checkpoint=checkpoint, overrides=overrides, device=processes.device)
+        seed = loaded.recipe.seed if seed is None else seed
+        job = _Job(loaded, split=split, source=source, target=target, corpus_folder=corpus_folder)
+        chosen = job.orders(orders, seed=seed, draws=draws)
+        blocks = Scorer(loaded, device=processes.device, runtime=runtime).blocks(job.items, chosen, processes)
 
-    def rows(bar: console.Progress) -> Iterator[OrdersRow]:
-        for block in scorer.blocks(job.items, chosen):
-            for item, row in block:
-                summary.add(item, row, max_length=loaded.recipe.preprocess.max_length)
-                yield row
-            bar.advance(len(block))
+        def rows(bar: console.Progress) -> Iterator[OrdersRow]:
+            for block in blocks:
+                for item, row in block:
+                    summary.add(item, row, max_length=loaded.recipe.preprocess.max_length)
+                    yield row
+                bar.advance(len(block))
 
-    header = {"order": chosen.name, **job.header, **loaded.header()}
-    with console.progress("score", total=job.total, unit="targets") as bar:
-        write_orders(output, header, rows(bar), overwrite=overwrite)
-    for warning in summary.warnings():
-        console.warn(warning)
+        header = {"order": chosen.name, **job.header, **loaded.header()}
+        if not processes.is_first:
+            deque(blocks, maxlen=0)
+            return summary
+        try:
+            with console.progress("score", total=job.total, unit="targets") as bar:
+                write_orders(output, header, rows(bar), overwrite=overwrite)
+        finally:  # also of the targets before one that cannot be read
+            for warning in summary.warnings():
+                console.warn(warning)
     return summary
 
 

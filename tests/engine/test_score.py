@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from safetensors.torch import load_file, save_file
 
 from indigo_cli.data.collate import collate
 from indigo_cli.data.orders_file import OrdersRow, write_orders
 from indigo_cli.engine import targets as targets_module
-from indigo_cli.engine.checkpoint import MODEL_FILE, open_checkpoint
+from indigo_cli.engine.checkpoint import open_checkpoint, save_checkpoint
 from indigo_cli.engine.prepare import prepare
 from indigo_cli.errors import DataError, RecipeError, RunError, UsageError
 from indigo_cli.recipe import load_recipe
@@ -87,8 +86,10 @@ def test_a_target_that_no_memory_can_hold(tiny: Tiny, scored: Score, monkeypatch
 
 def test_weights_that_are_no_numbers(tiny: Tiny, scored: Score, tmp_path: Path) -> None:
     run = Path(shutil.copytree(tiny.run, tmp_path / "run", symlinks=True))
-    path = open_checkpoint(run).folder / MODEL_FILE
-    save_file({name: tensor * math.nan for name, tensor in load_file(path).items()}, path)
+    found = open_checkpoint(run)
+    weights = {name: tensor * math.nan for name, tensor in found.weights().items()}
+    facts = {key: found.facts[key] for key in ("step", "vocabularies")}
+    save_checkpoint(run / "checkpoints", weights=weights, training={}, facts=facts)
     with pytest.raises(RunError, match=r"target 0 \(from 0\) no finite"):
         scored(run)
 
