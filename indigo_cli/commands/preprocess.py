@@ -32,6 +32,8 @@ def preprocess(
         done: dict[str, int] = {}
 
         def show(stage: str, lines: int) -> None:
+            if stage not in done:
+                console.detail(stage)
             bar.advance(lines - done.get(stage, 0), info=stage)
             done[stage] = lines
 

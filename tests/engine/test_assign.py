@@ -15,6 +15,7 @@ from indigo_cli.engine.prepare import prepare
 from indigo_cli.errors import DataError, UsageError
 from indigo_cli.orders import ORDERS
 from indigo_cli.recipe import load_recipe
+from tests.fake_spacy import install_fake_spacy
 
 TRAIN = ["the cat saw the dog", "", "the cat", "a dog saw the bird", "the the the"]
 VALID = ["the bird saw a cat", "dog"]
@@ -129,8 +130,9 @@ def test_syn_keeps_pieces_together_and_survives_unknown_words(make_corpus: MakeC
     assert order == (4, 5, 2, 3, 0, 1)
 
 
-def test_syn_faults(make_corpus: MakeCorpus, tmp_path: Path) -> None:
+def test_syn_faults(make_corpus: MakeCorpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     corpus = make_corpus()
+    install_fake_spacy(tmp_path, monkeypatch)
     with pytest.raises(UsageError, match="no spaCy model 'none'") as caught:
         orders_for_split(corpus, "valid", OrderConfig(name="syn", parser="none"))
     assert caught.value.where == "order.parser"
