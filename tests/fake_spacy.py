@@ -55,6 +55,9 @@ def load(name, exclude):
     if name == "fake_dying":
         import os
         os._exit(3)
+    if name == "fake_sleeping":
+        import time
+        time.sleep(600)
     return Language(name, exclude)
 """.replace("\\\\", "\\")
 
@@ -67,17 +70,22 @@ def heads_of(text: str) -> list[int]:
     return [word.head.i for word in words]
 
 
-def install_fake_spacy(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, models: Iterable[tuple[str, str]] = (("fake_model", "1.0"),)
-) -> None:
-    """Put the fake before any real spaCy, with models of these names and versions."""
-    package = folder / "packages"
+def write_fake_spacy(package: Path, models: Iterable[tuple[str, str]] = (("fake_model", "1.0"),)) -> None:
+    """Make a folder for Python's path that holds the fake, and models of these names and versions."""
     package.mkdir()
     (package / "spacy.py").write_text(SOURCE, encoding="utf-8")
     for name, version in models:
         info = package / f"{name}-{version}.dist-info"
         info.mkdir()
         (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n", encoding="utf-8")
+
+
+def install_fake_spacy(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, models: Iterable[tuple[str, str]] = (("fake_model", "1.0"),)
+) -> None:
+    """Put the fake before any real spaCy, with models of these names and versions."""
+    package = folder / "packages"
+    write_fake_spacy(package, models)
     monkeypatch.syspath_prepend(str(package))
     spec = importlib.util.spec_from_file_location("spacy", package / "spacy.py")
     assert spec is not None and spec.loader is not None

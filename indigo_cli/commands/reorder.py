@@ -23,9 +23,13 @@ def reorder(
         ),
     ] = None,
     workers: Annotated[
-        int | None,
-        typer.Option("--workers", min=1, help="Processes that parse (syn without --parse). Default: by CPUs and size."),
-    ] = None,
+        int,
+        typer.Option(
+            "--workers",
+            min=0,
+            help="Processes that parse (syn without --parse); 0 is one a CPU, at most 8, and fewer for few targets.",
+        ),
+    ] = 0,
     output: Annotated[
         str, typer.Option("-o", "--output", help="Default: SPLIT.ORDER.orders.jsonl in the corpus folder; - is stdout.")
     ] = "",
@@ -43,7 +47,7 @@ def reorder(
     opened = Corpus.open(corpus)
     splits = split or opened.splits
     config = order_config(order, splits=splits, parses=parse or [], overrides=override or [])
-    written = assign(opened, config, splits=splits, output=output, seed=seed, overwrite=overwrite, workers=workers or 0)
+    written = assign(opened, config, splits=splits, output=output, seed=seed, overwrite=overwrite, workers=workers)
     for path, count in written:
         status(f"{config.name} orders of {count:,} targets written to {'standard output' if path == '-' else path}")
 

@@ -227,7 +227,10 @@ def _same(ours: str, theirs: str) -> Iterator[tuple[int, int, int]]:
     at, there = 0, 0
     while True:
         most = min(len(ours) - at, len(theirs) - there)
-        length = next((i for i in range(most) if ours[at + i] != theirs[there + i]), most)
+        if ours[at : at + most] == theirs[there : there + most]:
+            yield at, there, most
+            return
+        length = next(i for i in range(most) if ours[at + i] != theirs[there + i])
         yield at, there, length
         at, there = at + length, there + length
         mine, other = ours[at : at + WINDOW], theirs[there : there + WINDOW]

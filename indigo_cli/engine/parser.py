@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib import metadata
 from itertools import islice
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from indigo_cli.core import console
 from indigo_cli.core.text import Codecs
 from indigo_cli.data.conllu import Tree, align
 from indigo_cli.engine.parses import Item, Spelling, bare, parse_of_tokens
+from indigo_cli.engine.tokenise_pool import usual_workers
 from indigo_cli.errors import RunError, UsageError
 from indigo_cli.orders import Parse
 
@@ -60,8 +62,6 @@ FOREIGN_VERSION = "999."
 """Strangers hold names of spaCy models on the package index with empty packages of version 999.9.9."""
 PER_WORKER = 10_000
 """Targets that are worth a process of their own, which takes seconds to start."""
-MOST_WORKERS = 8
-"""Unless more are asked for: each holds a model of its own, some hundred MB."""
 FROM_FILE = "a CoNLL-U file does as well: `indigo reorder --parse FILE`, or `--set order.parse.SPLIT=FILE`"
 
 
@@ -208,7 +208,7 @@ def _load(name: str) -> Any:
 
 def num_workers(wanted: int, targets: int) -> int:
     """Return how many processes to parse in: those asked for, or as many as are worth their start if 0."""
-    return wanted or max(1, min(len(os.sched_getaffinity(0)), MOST_WORKERS, targets // PER_WORKER))
+    return wanted or max(1, min(usual_workers(), targets // PER_WORKER))
 
 
 class ParserPool:
@@ -224,12 +224,15 @@ class ParserPool:
         self.model, self._folder, self._workers = model, folder, workers
         self._parser: Parser | None = None
         self._executor: ProcessPoolExecutor | None = None
+        self._born: set[BaseProcess] = set()
 
     def __enter__(self) -> "ParserPool":
         return self
 
-    def __exit__(self, *error: object) -> None:
+    def __exit__(self, kind: object, *error: object) -> None:
         if self._executor is not None:
+            for worker in self._born if kind is not None else ():  # nobody waits for what they are at
+                worker.kill()
             self._executor.shutdown(cancel_futures=True)
         self._parser = self._executor = None
 
@@ -252,7 +255,11 @@ class ParserPool:
         try:
             while True:
                 for chunk in islice(chunks, 2 * self._workers + 2 - len(running)):
-                    running.append(self._executor.submit(_parse_in_worker, self._folder, self.model.name, chunk))
+                    others = set(multiprocessing.active_children()) - self._born
+                    with _deaf():  # a worker starts when there is work for it
+                        future = self._executor.submit(_parse_in_worker, self._folder, self.model.name, chunk)
+                    self._born = set(multiprocessing.active_children()) - others
+                    running.append(future)
                 if not running:
                     return
                 yield running.popleft().result()
@@ -261,9 +268,18 @@ class ParserPool:
             raise RunError("a process that parses has died", fix=fix) from error
 
 
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """Let no Ctrl-C through: processes born meanwhile never hear one, and leave it to this one."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _start_worker() -> None:
-    """Leave Ctrl-C to the main process, and end with it, however it ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """End with the main process, however it ends."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 

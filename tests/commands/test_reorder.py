@@ -119,7 +119,7 @@ def test_cutoff(indigo: Any, corpus: Path) -> None:
         (["sao"], "not in this version"),
         (["file"], "no predefined order 'file'"),
         (["syn", "--set", "order.parser=no_such_model"], "spaCy"),
-        (["syn", "--workers", "0"], "--workers"),
+        (["syn", "--workers", "-1"], "--workers"),
         (["syn", "--parse", "t.conllu"], "write --parse SPLIT=FILE"),
         (["syn", "--parse", "t.conllu", "--split", "valid"], "no such file"),
         (["l2r", "--split", "test"], "there is no split 'test'"),

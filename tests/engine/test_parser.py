@@ -1,6 +1,7 @@
 """Parsing targets: which model, text and alignment, processes; with a fake spaCy, and with a real one if there is."""
 
 import importlib.util
+import multiprocessing
 import sys
 import warnings
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from indigo_cli.data.corpus import Corpus
 from indigo_cli.engine import parser as module
 from indigo_cli.engine.assign import OrderConfig, assign, orders_for_split
 from indigo_cli.engine.parser import Parser, ParserPool, SpacyParses, candidates, find_model, num_workers
+from indigo_cli.engine.parses import Item
 from indigo_cli.errors import RunError, UsageError
 from indigo_cli.orders import Parse
 from tests.fake_spacy import heads_of, install_fake_spacy
@@ -25,6 +27,7 @@ MODELS = [
     ("fake_tagger", "1.0"),
     ("fake_broken", "1.0"),
     ("fake_dying", "1.0"),
+    ("fake_sleeping", "1.0"),
     ("de_core_news_md", "3.8.0"),
     ("it_core_news_sm", "999.9.9"),
 ]
@@ -130,6 +133,24 @@ def test_a_worker_that_dies_or_cannot_start_is_an_error(workshop: Workshop, fake
             list(SpacyParses(pool)(iter([(0, [5, 6])])))
 
 
+@pytest.mark.slow
+def test_nobody_waits_for_workers_after_ctrl_c(workshop: Workshop, fake: Any) -> None:
+    """They sleep for ten minutes."""
+    corpus = workshop.make("a b\n", "a b\n", tokenizer="none", vocabulary="word")
+
+    def chunks() -> Iterator[list[Item]]:
+        yield [(0, [5, 6])]
+        assert multiprocessing.active_children()
+        raise KeyboardInterrupt
+
+    with (
+        pytest.raises(KeyboardInterrupt),
+        ParserPool(corpus.folder, find_model("fake_sleeping", ""), workers=2) as pool,
+    ):
+        list(pool.map(chunks()))
+    assert not multiprocessing.active_children()
+
+
 def test_only_a_few_chunks_are_on_their_way(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is not asked for is not read: a corpus of any size in bounded memory."""
     monkeypatch.setattr(module, "CHUNK_TARGETS", 3)
@@ -196,8 +217,8 @@ def test_models_that_cannot_parse(workshop: Workshop, fake: Any) -> None:
 
 
 def test_as_many_processes_as_are_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.sched_getaffinity", lambda pid: set(range(64)))
-    assert [num_workers(0, n) for n in (0, 19_999, 20_000, 10**7)] == [1, 1, 2, module.MOST_WORKERS]
+    monkeypatch.setattr(module, "usual_workers", lambda: 5)
+    assert [num_workers(0, n) for n in (0, 19_999, 20_000, 10**7)] == [1, 1, 2, 5]
     assert num_workers(12, 5) == 12
 
 
