@@ -150,7 +150,8 @@ def _said_elsewhere(fault: IndigoError) -> bool:
     that failed why the others end."""
     if isinstance(fault, PeerError):
         return console.rank() > 0
-    return fault.exit_code == UsageError.exit_code and os.environ.get("LOCAL_RANK", "0") != "0"
+    local = os.environ.get("LOCAL_RANK", "0")
+    return fault.exit_code == UsageError.exit_code and console.rank() > 0 and local != "0"
 
 
 def _give_up_stdout() -> None:

@@ -15,8 +15,11 @@ CLOCKS = {"tokens_per_second", "cpu_minutes"}
 
 def log_of(run: Path) -> list[dict[str, Any]]:
     """The rows of a log without what a clock says."""
-    rows = [json.loads(line) for line in (run / "log.jsonl").read_text("utf-8").splitlines()]
-    return [{key: value for key, value in row.items() if key not in CLOCKS} for row in rows]
+    return [without_clocks(json.loads(line)) for line in (run / "log.jsonl").read_text("utf-8").splitlines()]
+
+
+def without_clocks(row: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in row.items() if key not in CLOCKS}
 
 
 def training_rows(run: Path) -> list[dict[str, Any]]:

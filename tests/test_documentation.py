@@ -14,7 +14,13 @@ from tests.smoke import write_smoke
 
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
-PAGES = [README, *(ROOT / "docs" / f"{name}.md" for name in ("orders", "training", "decoding", "evaluation", "python"))]
+PAGES = [
+    README,
+    *(
+        ROOT / "docs" / f"{name}.md"
+        for name in ("preprocess", "orders", "training", "decoding", "evaluation", "python")
+    ),
+]
 """In the order of reading: a page uses files that the ones before it made."""
 SHORT = ["--set", "train.max_steps=2", "--set", "model.decoder_layers=1", "--set", "decode.max_length=8"]
 

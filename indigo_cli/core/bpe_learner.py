@@ -156,7 +156,11 @@ class WordTable:
         twins = _no_words()  # words in which two merged places touch
         words = self._words
         del self._pair_counts[pair]
+        done = -1
         for word in self._words_with.pop(pair):
+            if word == done:  # an entry for each place; all places of a long word were merged at the first
+                continue
+            done = word
             parts = words[word].split(pair)
             if len(parts) == 1:
                 continue

@@ -30,7 +30,7 @@ PLAIN_SECONDS = 10.0
 
 def set_verbosity(*, quiet: bool = False, verbose: bool = False) -> None:
     """Set what `--quiet` and `--verbose` ask for; for this process."""
-    rank = os.environ.get("RANK", "0")
+    rank = os.environ.get("RANK", "0") if os.environ.get("WORLD_SIZE", "1") != "1" else "0"
     _state.rank = int(rank) if rank.isdecimal() else 0
     _state.quiet, _state.verbose = quiet or _state.rank > 0, verbose and not _state.rank
 

@@ -200,7 +200,7 @@ def language_warning(lang: str) -> str:
             f'{lang!r} is written without blanks and Moses does not separate its words: use tokenizer = "char", '
             'or segment the text yourself and use tokenizer = "none"'
         )
-    if code in _languages():
+    if code in _languages() and not lang.strip().startswith(("-", "_")):  # a region alone names no language
         return ""
     return (
         f"Moses has no abbreviation list for language {lang!r}: it falls back to English abbreviations "

@@ -92,5 +92,5 @@ def recase(tokens: Sequence[str], *, keep: Keep = lambda token: False) -> list[s
     changed = list(tokens)
     for place in sentence_starts(tokens):
         if not keep(tokens[place]):
-            changed[place] = tokens[place][:1].upper() + tokens[place][1:]
+            changed[place] = tokens[place][:1].title() + tokens[place][1:]  # Georgian sentences begin small
     return changed

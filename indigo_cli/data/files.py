@@ -83,7 +83,15 @@ def _open_binary(path: Path | str, hint: str) -> Iterator[BinaryIO]:
         reason = getattr(error, "strerror", None) or str(error)
         raise UsageError(f"cannot open the file: {reason}", where=str(path), fix=fix) from error
     with stream:
+        if isinstance(stream, gzip.GzipFile) and _has_no_header(stream):  # Python takes no bytes for no lines
+            raise DataError("the compressed file is truncated", where=f"{path}:1", fix="copy or download it again")
         yield cast(BinaryIO, stream)
+
+
+def _has_no_header(stream: gzip.GzipFile) -> bool:
+    """Tell whether a file ends before the two bytes that a gzip file begins with; of a pipe nobody knows."""
+    found = os.fstat(stream.fileno())
+    return stat.S_ISREG(found.st_mode) and found.st_size < 2
 
 
 def refuse_existing(path: Path | str, overwrite: bool = False) -> None:

@@ -229,9 +229,13 @@ def assign(
     paths = [output or str(Path(corpus.folder) / f"{name}.{config.name}.orders.jsonl") for name in names]
     for path in paths:
         refuse_existing(path, overwrite)
+    needs = ORDERS[config.name].needs
+    for key, needed_by in (("cutoff", "ranks"), ("parse", "parses"), ("parser", "parses")):
+        if getattr(config, key) and needs != needed_by:
+            note(f"order.{key} has no effect: order {config.name} does not need it")
     written: list[tuple[str, int]] = []
     with ExitStack() as opened:
-        unparsed = [name for name in names if name not in config.parse] if ORDERS[config.name].needs == "parses" else []
+        unparsed = [name for name in names if name not in config.parse] if needs == "parses" else []
         pool = None
         if unparsed:
             processes = num_workers(workers, sum(len(corpus.split(name)) for name in unparsed))
@@ -240,7 +244,7 @@ def assign(
             note("--workers has no effect: nothing is to be parsed")
         for name, path in zip(names, paths, strict=True):
             header: dict[str, object] = {"order": config.name, "split": name, "corpus": corpus.digest, "seed": seed}
-            if ORDERS[config.name].needs == "ranks":
+            if needs == "ranks":
                 header["cutoff"] = order_context(corpus, config).cutoff
             if pool is not None and name in unparsed:
                 header["parser"] = f"{pool.model.name} {pool.model.version}"

@@ -25,8 +25,8 @@ from torch import Tensor, nn
 
 from indigo_cli.core.format import check_header, check_seal, read_object, sealed
 from indigo_cli.data.files import atomic_write_text, is_finite, leftovers, sha256_file, sync_folder
-from indigo_cli.engine.distributed import like
 from indigo_cli.engine.disk import RESUME, writing
+from indigo_cli.engine.distributed import like
 from indigo_cli.errors import CheckpointError, DataError, RunError
 
 FORMAT = "indigo-checkpoint"
@@ -154,14 +154,16 @@ def save_average(folder: Path, *, weights: dict[str, Tensor], facts: dict[str, A
     """
     with writing(folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
-        for rest in leftovers(folder, "partial"):
+        for rest in leftovers(folder, "partial") + leftovers(folder, "old"):
             shutil.rmtree(rest, ignore_errors=True)
         _write_folder(folder, folder.with_name(f".{folder.name}.{os.getpid()}.partial"), {MODEL_FILE: weights}, facts)
 
 
 def _write_folder(final: Path, partial: Path, files: dict[str, dict[str, Tensor]], facts: dict[str, Any]) -> None:
     """Write a checkpoint beside its place and move it there; what stands there is replaced."""
-    shutil.rmtree(partial, ignore_errors=True)
+    old = partial.with_suffix(".old")  # deleted under this name, so that a kill leaves no half under its own
+    for rest in (partial, old):
+        shutil.rmtree(rest, ignore_errors=True)
     partial.mkdir()
     try:
         for name, tensors in files.items():
@@ -173,12 +175,15 @@ def _write_folder(final: Path, partial: Path, files: dict[str, dict[str, Tensor]
         facts = sealed({"format": FORMAT, "version": VERSION, **facts, "sha256": hashes})
         atomic_write_text(partial / FACTS_FILE, json.dumps(facts, indent=1) + "\n")
         if final.exists():
-            shutil.rmtree(final)
+            os.rename(final, old)
         os.replace(partial, final)
     except BaseException:
+        if old.exists() and not final.exists():
+            os.rename(old, final)
         shutil.rmtree(partial, ignore_errors=True)
         raise
     sync_folder(final.parent)
+    shutil.rmtree(old, ignore_errors=True)
 
 
 def _write_tensors(tensors: dict[str, Tensor], path: Path) -> None:
@@ -214,7 +219,8 @@ def prune(checkpoints: Path, *, keep: int, best: Collection[int] = ()) -> None:
     with writing(checkpoints, then=RESUME):
         for folder in folders[: max(0, len(folders) - keep)]:
             if folder.name not in stay:
-                shutil.rmtree(folder)
+                # Deleted under another name, so that a kill leaves no half under this one.
+                os.rename(folder, checkpoints / f"{PARTIAL}{folder.name}-{os.getpid()}.old")
         for rest in checkpoints.glob(f"{PARTIAL}*"):
             shutil.rmtree(rest) if rest.is_dir() and not rest.is_symlink() else rest.unlink()
 
@@ -295,7 +301,4 @@ def restore_training_state(
         prefix = f"optimizer.{name}."
         moments = {key.removeprefix(prefix): value for key, value in state.items() if key.startswith(prefix)}
         if moments:
-            optimizer.state[parameter] = {
-                key: value.clone() if key == "step" and parameter.device.type == "cpu" else like(value, parameter)
-                for key, value in moments.items()
-            }
+            optimizer.state[parameter] = {key: like(value, parameter) for key, value in moments.items()}

@@ -1,13 +1,14 @@
 """The processes of one command under `torchrun`: who they are, sums over all of them, and how they end together.
 
 In training every process holds the whole model (DDP) or a part of every layer (`train.sharding = "full"`, FSDP2);
-decoding and scoring share out blocks of lines. Process 0 alone writes files and speaks. A process that fails ends; the others notice at their next exchange, and torchrun stops them.
+decoding and scoring share out blocks of lines. Process 0 alone writes files and speaks. A process that fails ends; the
+others notice at their next exchange, and torchrun stops them.
 """
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 import torch
@@ -20,7 +21,7 @@ from torch.nn.parallel import DistributedDataParallel
 from indigo_cli.core.chunks import chunked
 from indigo_cli.data.files import STANDARD_STREAM
 from indigo_cli.engine.runtime import Runtime
-from indigo_cli.errors import IndigoError, PeerError, RunError, UsageError
+from indigo_cli.errors import IndigoError, PeerError, UsageError
 
 Block = TypeVar("Block")
 Result = TypeVar("Result")
@@ -38,7 +39,7 @@ class Processes:
 
     rank: int = 0
     world: int = 1
-    device: torch.device = torch.device("cpu")
+    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
 
     @property
     def is_first(self) -> bool:
@@ -55,19 +56,17 @@ class Processes:
         """Let process 0 do something and give everybody its result, or its fault. The result must pickle."""
         if self.world == 1:
             return action()
-        told: list[Result | IndigoError | None] = [None]
-        fault: BaseException | None = None
+        told: list[Result | PeerError | None] = [None]
+        fault: Exception | None = None
         if self.is_first:
             try:
                 told[0] = action()
-            except IndigoError as error:
-                told[0] = fault = error
+            except Exception as error:
+                told[0], fault = PeerError("process 0 could not go on"), error
         distributed.broadcast_object_list(told, src=0, device=self.device)
-        if fault is not None:
-            raise fault
         answer = told[0]
-        if isinstance(answer, IndigoError):
-            raise PeerError("process 0 could not go on") from answer
+        if isinstance(answer, PeerError):
+            raise fault or answer
         return answer  # type: ignore[return-value]
 
     def lists(self, own: Sequence[str]) -> list[str]:
@@ -82,15 +81,21 @@ class Processes:
         """Yield every block with what `work` makes of it, in order, on process 0; the others do their part of the work.
 
         Every process must see the same blocks. Results must pickle; those of one block a process are held at a time.
+        A fault of the work is one of its results, so that process 0 ends after the blocks before it, as one alone does.
         """
         for group in chunked(blocks, self.world):
-            own = [work(block) for block in group[self.rank : self.rank + 1]]
-            found: list[list[Result]] = [own]
+            own = [_outcome(work, block) for block in group[self.rank : self.rank + 1]]
+            found = [own]
             if self.world > 1:
                 found = [[] for _ in range(self.world)]
                 distributed.gather_object(own, found if self.is_first else None)
             if self.is_first:
-                yield from zip(group, (result for results in found for result in results), strict=True)
+                for block, result in zip(group, (result for results in found for result in results), strict=True):
+                    if isinstance(result, IndigoError):
+                        raise result
+                    yield block, result
+            elif any(isinstance(result, IndigoError) for result in own):
+                raise PeerError("process 0 says why")
 
     def gathered(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return tensors that may be sharded as whole ones in the memory of the host; nothing but on process 0.
@@ -124,6 +129,14 @@ class Processes:
         return DistributedDataParallel(system, device_ids=devices, gradient_as_bucket_view=True)
 
 
+def _outcome(work: Callable[[Block], Result], block: Block) -> Result | IndigoError:
+    """Return what comes of a block: the result, or what a user can mend about it."""
+    try:
+        return work(block)
+    except IndigoError as error:
+        return error
+
+
 @contextmanager
 def processes_of(runtime: Runtime, sharding: str = "none") -> Iterator[Processes]:
     """Join the other processes that `torchrun` started, if it did, and leave them at the end.
@@ -135,8 +148,9 @@ def processes_of(runtime: Runtime, sharding: str = "none") -> Iterator[Processes
     Raises:
         UsageError: an environment that is not torchrun's, fewer devices than processes.
     """
-    rank, world, local = (
-        _number(name, default) for name, default in (("RANK", 0), ("WORLD_SIZE", 1), ("LOCAL_RANK", 0))
+    rank, world, local, local_world = (
+        _number(name, default)
+        for name, default in (("RANK", 0), ("WORLD_SIZE", 1), ("LOCAL_RANK", 0), ("LOCAL_WORLD_SIZE", 1))
     )
     if world == 1 and sharding == "none":
         yield Processes(device=runtime.start())
@@ -146,7 +160,7 @@ def processes_of(runtime: Runtime, sharding: str = "none") -> Iterator[Processes
     missing = [name for name in ("RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT") if name not in os.environ]
     if missing:
         raise UsageError(f"WORLD_SIZE is {world}, but {' '.join(missing)} not set", where="environment", fix=TORCHRUN)
-    device = runtime.start(local_rank=local)
+    device = runtime.start(local_rank=local, local_world=local_world)
     with peers():
         distributed.init_process_group(
             "nccl" if device.type == "cuda" else "gloo", device_id=device if device.type == "cuda" else None

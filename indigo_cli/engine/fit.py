@@ -111,7 +111,7 @@ def _train(
     found = None
     if resume:
         micro_batches = processes.world * recipe.train.accumulate
-        found = checkpoint_to_resume(run_path, corpus, micro_batches=micro_batches)
+        found = processes.first_does(lambda: checkpoint_to_resume(run_path, corpus, micro_batches=micro_batches))
     if found is not None:
         found.load_into(system, whose="this model", fix="resume with the settings of the run")
     elif facts["init"]:

@@ -29,24 +29,31 @@ def learn_codecs(
     Args:
         lines: How the lines of each side are read.
     """
-    shared = settings.joint or source_is_bag
     learner = _Learner(types, settings, warnings)
-    for sides in [SIDES] if shared else [(side,) for side in SIDES]:
-        learner.learn(sides, "" if shared else f" of the {sides[0]} side")
+    learnt_from = dict.fromkeys(SIDES, "target") if source_is_bag else {side: side for side in SIDES}
+    if source_is_bag:
+        learner.learn(("target",), "")
+    elif settings.joint:
+        learner.learn(SIDES, "")
+    else:
+        for side in SIDES:
+            learner.learn((side,), f" of the {side} side")
     source, target = (
         SideCodec(
             tokenizer_name=lines[side].tokenizer,
             lang=lines[side].lang,
             lowercase=lines[side].lowercase,
-            bpe=learner.bpe[side],
-            vocabulary=learner.vocabularies[side],
+            bpe=learner.bpe[learnt_from[side]],
+            vocabulary=learner.vocabularies[learnt_from[side]],
             spelling=lines[side].spelling,
             protected=lines[side].protected,
-            truecaser=learner.truecasers[side],
+            truecaser=learner.truecasers[learnt_from[side]],
         )
         for side in SIDES
     )
-    return Codecs(source, target, source_is_bag=source_is_bag), learner.pieces
+    return Codecs(source, target, source_is_bag=source_is_bag), {
+        side: learner.pieces[learnt_from[side]] for side in SIDES
+    }
 
 
 class _Learner:
@@ -100,7 +107,7 @@ class _Learner:
         threshold = self._settings.vocabulary_threshold
         for side in sides:
             self.bpe[side] = whole
-            if threshold > 1:
+            if threshold:
                 counts = Pieces.of_words(self._words[side], whole).count(self._counts[side])
                 self.bpe[side] = BPE(codes, pieces=[piece for piece, count in counts.items() if count >= threshold])
 

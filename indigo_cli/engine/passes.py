@@ -21,7 +21,7 @@ from indigo_cli.engine.pieces import Ints, Pieces
 from indigo_cli.engine.token_blocks import Reading
 from indigo_cli.engine.tokenise_pool import TokenisePool
 from indigo_cli.engine.word_types import NumberedText, WordTypes
-from indigo_cli.errors import DataError
+from indigo_cli.errors import DataError, UsageError
 
 REASONS = ("empty source", "empty target", "source too long", "target too long")
 
@@ -187,6 +187,9 @@ class _CountingReader:
 
     def __iter__(self) -> Iterator[str]:
         for index, path in enumerate(self.paths):
+            if Path(path).is_fifo():
+                fix = "write it to a file first; .gz, .bz2 and .xz are read as they are"
+                raise UsageError("a pipe gives its text only once, and its sha256 is needed too", where=path, fix=fix)
             for line in read_lines(path, hint="paths in a recipe are relative to the recipe"):
                 self.counts[index] += 1
                 yield line

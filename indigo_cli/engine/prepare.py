@@ -88,7 +88,8 @@ def prepare(
         RunError: a worker process died.
     """
     folder = output or default_corpus_folder(recipe)
-    final = Path(os.path.abspath(folder))  # `.` has no name to put anything beside
+    # `.` has no name to put anything beside; a symbolic link keeps pointing, its target is replaced.
+    final = Path(os.path.realpath(folder))
     _clean_up(final)
     _refuse_folder(folder, overwrite)
     task, settings, warnings = resolve_settings(recipe.data, recipe.preprocess)
@@ -160,7 +161,9 @@ def _fill(
         )
         texts[name].delete()
         if not summary.kept and name == TRAIN:
-            raise DataError(f"no training pair is left: {summary.reasons() or 'no lines'}", where="data.splits.train")
+            what = f"no training pair is left: {summary.reasons() or 'no lines'}"
+            fix = "name files with text on both sides, and see that preprocess.max_length is not too small"
+            raise DataError(what, where="data.splits.train", fix=fix)
         if not summary.kept:
             warnings.append(f"split {name!r} is empty")
     for file_name in codecs.save(folder):

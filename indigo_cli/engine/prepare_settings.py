@@ -107,9 +107,11 @@ def resolve_settings(data: DataConfig, preprocess: PreprocessConfig) -> tuple[Ta
             raise UsageError(f"the recipe has no split {required!r}", where="data.splits", fix="name its files there")
     for name, split in data.splits.items():
         if not split.target:
-            raise UsageError("the split names no target file", where=f"data.splits.{name}.target")
+            fix = 'write target = ["FILE"]'
+            raise UsageError("the split names no target file", where=f"data.splits.{name}.target", fix=fix)
         if task.reads_source and not split.source:
-            raise UsageError("the split names no source file", where=f"data.splits.{name}.source")
+            fix = f'write source = ["FILE"]: task {task.name} reads two sides'
+            raise UsageError("the split names no source file", where=f"data.splits.{name}.source", fix=fix)
         if split.source and not task.reads_source:
             notes.append(f"data.splits.{name}.source is not used by task {task.name}")
     languages = {"source_lang": data.source_lang} if task.reads_source else {}

@@ -128,12 +128,13 @@ def lock_folder(path: Path) -> Iterator[None]:
     path.mkdir(parents=True, exist_ok=True)
     folder = os.open(path, os.O_RDONLY)
     try:
-        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise UsageError(
+                "another process trains in this run folder", where=str(path), fix="wait for it, or choose another -o"
+            ) from error
         yield
-    except BlockingIOError as error:
-        raise UsageError(
-            "another process trains in this run folder", where=str(path), fix="wait for it, or choose another -o"
-        ) from error
     finally:
         os.close(folder)
 

@@ -21,11 +21,12 @@ class Runtime:
     precision: str = "fp32"
     threads: int = 0
 
-    def start(self, *, local_rank: int | None = None) -> torch.device:
+    def start(self, *, local_rank: int | None = None, local_world: int = 1) -> torch.device:
         """Set the threads and return the device.
 
         Args:
             local_rank: Of this process among several of one machine, each of which takes a CUDA device of its own.
+            local_world: How many there are; too many for the devices is said by all, since only the first is heard.
 
         Raises:
             UsageError: an unknown device or precision, or CUDA where there is none, or not enough.
@@ -40,6 +41,9 @@ class Runtime:
         if name == "auto":
             name = "cuda" if torch.cuda.is_available() else "cpu"
         if name == "cuda" and local_rank is not None:
+            if torch.cuda.device_count() < local_world:
+                what = f"{local_world} processes on this machine, but {torch.cuda.device_count()} CUDA devices"
+                raise UsageError(what, where="--device", fix="start one process a device, or --device cpu")
             name = f"cuda:{local_rank}"
         try:
             device = torch.device(name)

@@ -24,7 +24,7 @@ from indigo_cli.engine.train_config import LOSS
 from indigo_cli.engine.writers import text_line
 from indigo_cli.errors import DataError, UsageError
 from indigo_cli.metrics import build_metrics
-from indigo_cli.metrics.metric import Statistics, corpus_statistics
+from indigo_cli.metrics.metric import corpus_score, corpus_statistics
 from indigo_cli.metrics.tokenize import choose_tokenizer
 
 if TYPE_CHECKING:
@@ -72,29 +72,29 @@ class Sample:
         self._lines = [encode_item(split, item, max_length=self._generator.max_source) for item in items]
         self._references = _references(corpus, items)
 
-    def statistics(self, stop: StopRequest, processes: Processes) -> dict[str, Statistics] | None:
-        """Decode and return the statistics of each metric, summed over the sentences; None if a stop was asked for.
+    def figures(self, stop: StopRequest, processes: Processes) -> dict[str, float] | None:
+        """Decode and return the score of each metric; None if a stop was asked for.
 
-        Each process decodes some of the sentences; all get the sums.
+        Each process decodes some of the sentences, the first one scores them, and all get the scores.
         """
-        own = slice(processes.rank, None, processes.world)
         texts: list[str] = []
-        for block in chunked(self._lines[own], AT_ONCE):
+        for block in chunked(self._lines[processes.rank :: processes.world], AT_ONCE):
             texts += [text_line(outputs[0]) for outputs in self._generator.decode(block)]
             if stop:
                 break
         if processes.total(torch.tensor(float(bool(stop)), device=processes.device)):
             return None
-        references = [lines[own] for lines in self._references]
-        sums = {}
-        for name, metric in self.metrics.items():
-            rows = corpus_statistics(metric, texts, references)
-            sums[name] = processes.total(torch.tensor(rows.sum(axis=0), device=processes.device)).cpu().numpy()
-        return sums
+        texts = processes.lists(texts)
+        places = sorted(range(len(texts)), key=lambda place: place % processes.world)
+        return processes.first_does(lambda: self._scores(texts, places))
 
-    def scores(self, statistics: dict[str, Statistics]) -> dict[str, float]:
-        """Return the score of each metric."""
-        return {name: float(self.metrics[name].score(total.tolist())) for name, total in statistics.items()}
+    def _scores(self, texts: Sequence[str], places: Sequence[int]) -> dict[str, float]:
+        """Return the score of each metric; `places` says of each text which sentence of the sample it is of."""
+        references = [[lines[place] for place in places] for lines in self._references]
+        return {
+            name: float(corpus_score(metric, corpus_statistics(metric, texts, references)))
+            for name, metric in self.metrics.items()
+        }
 
 
 def _references(corpus: Corpus, items: Sequence[int]) -> list[list[str]]:

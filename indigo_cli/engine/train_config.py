@@ -83,7 +83,6 @@ class TrainConfig:
             raise ValueError(f"best_by: there is no {self.best_by!r}; available: {', '.join(known)}. {hint}".rstrip())
         if self.best_by != LOSS and not self.validate_decode:
             raise ValueError(f'best_by = "{self.best_by}" needs sentences to score: set validate_decode, e.g. to 200')
-
         if self.sharding == "full" and self.validate_decode:
             raise ValueError("validate_decode needs the whole model on each process: set sharding to none, or it to 0")
 

@@ -125,22 +125,22 @@ def updates(
     """
     processes = processes or Processes()
     for step, group in enumerate(chunked(stream, accumulate * processes.world), start=start_step + 1):
-        own = group[processes.rank :: processes.world]
-        taken = own or group[:1]
-        times = 1.0 if own else 0.0  # where the stream ends before every process has something
+        rounds = list(chunked(group, processes.world))
         parts = LossParts()
         tokens = 0
         ids: list[str] = []
-        for number, micro_batch in enumerate(taken, start=1):
+        for number, turn in enumerate(rounds, start=1):
+            has_own = processes.rank < len(turn)  # where the stream ends one borrows: all take part in every exchange
+            micro_batch = turn[processes.rank if has_own else 0]
             batch = micro_batch.load().to(processes.device)
             seed_dropout(dropout_seed(seed, micro_batch), processes.device)
-            with accumulating(system, last=number == len(taken)):
+            with accumulating(system, last=number == len(rounds)):
                 with autocast:
                     losses: Losses = system(batch, smoothing)
-                (losses.objective if own else losses.objective * times).backward()
-            parts.add(losses, times=times)
-            tokens += batch.num_tokens if own else 0
-            ids += batch.ids if own else ()
+                (losses.objective if has_own else losses.objective * 0.0).backward()
+            parts.add(losses, times=float(has_own))
+            tokens += batch.num_tokens if has_own else 0
+            ids += batch.ids if has_own else ()
         parts, (num_tokens, *asked) = parts.over_all(processes, tokens, *asking())
         rate = learning_rate(step, peak=peak_rate, warmup_steps=warmup_steps)
         norm = guarded_step(step, weight=parts.weight / processes.world, rate=rate)  # the processes' mean stands there

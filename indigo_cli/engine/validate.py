@@ -1,4 +1,4 @@
-"""How good a model is on `valid`: losses on all of it, scores on a sample; sums first, figures after.
+"""How good a model is on `valid`: losses on all of it, scores on a sample.
 
 Of several processes each takes a part, and all get the figures of the whole.
 """
@@ -39,10 +39,10 @@ class Validator:
                 return None
             figures = parts.means()
             if self._sample is not None:
-                statistics = self._sample.statistics(stop, self._processes)
-                if statistics is None:
+                scores = self._sample.figures(stop, self._processes)
+                if scores is None:
                     return None
-                figures |= self._sample.scores(statistics)
+                figures |= scores
             return figures
         finally:
             self._system.train()

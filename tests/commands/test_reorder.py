@@ -104,6 +104,13 @@ def test_workers_without_anything_to_parse(indigo: Any, corpus: Path) -> None:
     assert done.status == 0 and "--workers has no effect" in done.err
 
 
+def test_settings_that_the_order_does_not_need(indigo: Any, corpus: Path) -> None:
+    done = indigo("reorder", corpus, "cf", "--split", "valid", "--parse", "t.conllu", "--set", "order.cutoff=1")
+    assert done.status == 0 and "order.parse has no effect" in done.err and "cutoff" not in done.err
+    done = indigo("reorder", corpus, "l2r", "--set", "order.cutoff=1")
+    assert done.status == 0 and "order.cutoff has no effect" in done.err
+
+
 def test_cutoff(indigo: Any, corpus: Path) -> None:
     """`birds` stands 3 times, `sing` twice."""
     done = indigo("reorder", corpus, "rf", "--split", "train", "--set", "order.cutoff=1", "-o", "-")

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from indigo_cli.cli import main
 from indigo_cli.core import console
 
 
@@ -41,6 +42,22 @@ def test_quiet_leaves_warnings_and_verbose_adds_details(capsys: pytest.CaptureFi
     assert console.is_quiet() and say() == ["warning: w"]
     console.set_verbosity(verbose=True)
     assert say() == ["note: n", "warning: w", "s", "d"]
+
+
+@pytest.mark.parametrize(("world", "heard"), [(None, True), ("1", True), ("2", False)])
+def test_a_rank_silences_only_one_of_several_processes(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], world: str | None, heard: bool
+) -> None:
+    """A scheduler may have left a rank in the environment of a program that runs alone."""
+    monkeypatch.setenv("RANK", "3")
+    monkeypatch.setenv("LOCAL_RANK", "3")
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    if world:
+        monkeypatch.setenv("WORLD_SIZE", world)
+    assert main(["train", "/no/such/recipe.toml"]) == 2
+    assert ("no/such/recipe" in capsys.readouterr().err) == heard
+    console.warn("w")
+    assert capsys.readouterr().err == ("warning: w\n" if heard else "")
 
 
 def test_without_a_terminal_progress_is_a_line_now_and_then(capsys: pytest.CaptureFixture[str], clock: Clock) -> None:

@@ -96,6 +96,11 @@ def test_kept_tokens_keep_their_case() -> None:
     assert recase(["www.a"], keep=lambda token: True) == ["www.a"]
 
 
+def test_a_capital_is_what_its_script_begins_a_sentence_with() -> None:
+    assert recase(["\u10d0\u10d1"]) == ["\u10d0\u10d1"]  # Georgian: capitals are for whole words alone
+    assert recase(["\u01c6a"]) == ["\u01c5a"]  # Croatian: one letter of two parts
+
+
 @given(st.dictionaries(st.text(min_size=1), st.integers(1, 5)))
 def test_file_round_trip(counts: dict[str, int]) -> None:
     truecaser = Truecaser.from_counts(counts.items())

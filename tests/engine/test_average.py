@@ -206,11 +206,13 @@ class TestAmongTheOthers:
         average(run, last=2, output="mine")
         for instant in range(1, 30):
             copy = Path(shutil.copytree(run, run.with_name(f"copy{instant}"), symlinks=True))
-            watched: list[tuple[Any, str]] = [(os, "replace"), (checkpoints, "save_file")]
+            watched: list[tuple[Any, str]] = [(os, name) for name in ("rename", "replace", "unlink", "rmdir")]
+            watched.append((checkpoints, "save_file"))
             if not killed_at(instant, lambda: average(copy, last=3, output="mine", overwrite=True), watched):  # noqa: B023
                 break
             if (copy / "checkpoints" / "mine").exists():
-                assert open_checkpoint(copy, "mine").facts["averaged"] in ([5, 6], [4, 5, 6])
+                found = open_checkpoint(copy, "mine")
+                assert found.weights() and found.facts["averaged"] in ([5, 6], [4, 5, 6])
             average(copy, last=1, output="mine", overwrite=True)
             assert not list((copy / "checkpoints").glob(".*")), "the next one clears up"
         assert instant >= 3

@@ -21,6 +21,7 @@ from indigo_cli.engine.checkpoint import (
     newest_whole_checkpoint,
     open_checkpoint,
     prune,
+    read_checkpoint,
     restore_training_state,
     save_checkpoint,
     step_folders,
@@ -234,6 +235,10 @@ def test_a_kill_at_any_instant_leaves_the_old_checkpoint_or_the_new_one(tmp_path
         step = found.facts["step"]
         seen.add(step)
         assert step in (4, 6) and is_step(found, step)
+        for folder in step_folders(run / "checkpoints"):
+            assert is_step(read_checkpoint(folder), int(folder.name.removeprefix("step-"))), (
+                "deleted whole or not at all"
+            )
         for name in ("last", "best"):
             named = open_checkpoint(run, name)
             assert is_step(named, named.facts["step"]) and named.facts["step"] in (4, 6)

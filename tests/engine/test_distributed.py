@@ -14,7 +14,7 @@ from indigo_cli.engine.distributed import Processes, processes_of, whole
 from indigo_cli.engine.optim import GuardedStep, make_optimizer
 from indigo_cli.engine.runtime import Runtime
 from indigo_cli.engine.updates import updates
-from indigo_cli.errors import DataError, PeerError, UsageError
+from indigo_cli.errors import DataError, PeerError, RecipeError, UsageError
 from indigo_cli.models import MODELS
 from tests.engine.test_updates import sentence_batch
 from tests.ranks import on_ranks
@@ -94,8 +94,8 @@ def test_dropout_belongs_to_the_micro_batch_not_to_the_process(sharding: str) ->
 
 @pytest.mark.parametrize("sharding", ["none", "full"])
 def test_a_stream_that_ends_before_every_process_has_its_part(sharding: str) -> None:
-    """5 micro-batches for 3 processes, two each an update: the last update leaves some without work."""
-    for count in (1, 7):
+    """3 processes, two micro-batches each an update: the last update leaves some with one, or with none."""
+    for count in (1, 10):
         expected, _ = train("indigo", accumulate=6, micro_batches=count)
         answers = on_ranks(3, partial(train, "indigo", accumulate=2, sharding=sharding, micro_batches=count))
         for rows, _ in good(answers):
@@ -116,6 +116,42 @@ def test_what_the_first_process_does_everybody_knows() -> None:
     first, *others = on_ranks(3, partial(first_does, fail))
     assert isinstance(first, DataError) and first.what == "bad on 0"
     assert [type(other) for other in others] == [PeerError, PeerError]
+
+    def refuse(rank: int) -> None:
+        raise RecipeError([UsageError("a bad key")])
+
+    def told() -> str:  # that error would not pickle
+        try:
+            return str(first_does(refuse))
+        except Exception as error:
+            return type(error).__name__
+
+    assert on_ranks(2, told) == ["RecipeError", "PeerError"]
+
+
+def in_order(bad: int) -> list[Any]:
+    def work(block: int) -> int:
+        if block == bad:
+            raise DataError(f"bad block {block}", where="file:3")
+        return 10 * block
+
+    found: list[Any] = []
+    with processes_of(Runtime(threads=1)) as processes:
+        try:
+            found.extend(processes.in_order(range(8), work))
+        except DataError as error:
+            found.append(error.render())
+    return found
+
+
+@pytest.mark.parametrize("bad", [-1, 0, 4, 7])
+def test_work_comes_in_order_up_to_a_fault_which_the_first_process_tells(bad: int) -> None:
+    first, *others = on_ranks(3, partial(in_order, bad))
+    assert first == in_order(bad)
+    failing = bad % 3 if bad >= 0 else 0
+    for rank, other in enumerate(others, start=1):
+        assert other == [] or isinstance(other, PeerError)
+        assert rank != failing or isinstance(other, PeerError)
 
 
 def dies(rank_to_die: int) -> None:

@@ -135,7 +135,16 @@ def test_word_ordering_needs_targets_only_and_sorts_the_bag(workshop: Workshop) 
         assert corpus.codecs.encode_source(bag) == corpus.split("train").source[0].tolist()
 
 
-@pytest.mark.parametrize("settings", [{"vocabulary": "word"}, {"merges": 20}, {"merges": 20, "lowercase": True}])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"vocabulary": "word"},
+        {"merges": 20},
+        {"merges": 20, "lowercase": True},
+        {"merges": 20, "vocabulary_threshold": 2},
+        {"merges": 20, "joint": False},
+    ],
+)
 def test_the_bag_of_a_target_is_what_decoding_reads(workshop: Workshop, settings: dict[str, Any]) -> None:
     lines = ["I like Dr. Who.", "cats. like (it) I", "He isn't in the U.S. now."]
     corpus = workshop.make(None, "\n".join(lines) + "\n", task="word_ordering", **settings)

@@ -30,7 +30,7 @@ def test_bad_input_is_refused_and_nothing_left(
     with pytest.raises(DataError) as caught:
         workshop.make(source, target, **PLAIN)
     assert all(part in caught.value.what for part in parts)
-    assert caught.value.exit_code == 2 and workshop.leftovers() == set()
+    assert caught.value.exit_code == 2 and caught.value.fix and workshop.leftovers() == set()
 
 
 def test_a_bad_byte_is_named_with_file_and_line(workshop: Workshop) -> None:
@@ -47,6 +47,15 @@ def test_truncated_and_missing_files(workshop: Workshop) -> None:
         with pytest.raises(IndigoError, match=message) as caught:
             prepare(Recipe("tiny", DataConfig(splits=splits), recipe.preprocess), workshop.folder / "corpus")
         assert path in caught.value.where and workshop.leftovers() == {"cut.gz"}
+
+
+def test_a_pipe_is_refused_and_nobody_waits_for_it(workshop: Workshop) -> None:
+    recipe = workshop.recipe("a\n", "b\n", **PLAIN)
+    (workshop.folder / "t").unlink()
+    os.mkfifo(workshop.folder / "t")
+    with pytest.raises(UsageError, match="pipe") as caught:
+        prepare(recipe, workshop.folder / "corpus")
+    assert caught.value.where.endswith("/t") and caught.value.fix and workshop.leftovers() == set()
 
 
 def test_references_belong_to_their_split(workshop: Workshop) -> None:
@@ -88,6 +97,15 @@ def test_an_existing_corpus_is_replaced_only_when_told_and_when_the_new_one_stan
     prepare(workshop.recipe("b\n", "y\n", **PLAIN), corpus.folder, overwrite=True)
     assert tokens(Corpus.open(corpus.folder), "train", "source") == [["b"]]
     assert workshop.leftovers() == {"corpus1"}
+
+
+def test_a_link_to_a_corpus_keeps_pointing(workshop: Workshop) -> None:
+    corpus = workshop.make("a\n", "x\n", **PLAIN)
+    link = workshop.folder / "link"
+    link.symlink_to(corpus.folder.name)
+    prepare(workshop.recipe("b\n", "y\n", **PLAIN), link, overwrite=True)
+    assert tokens(Corpus.open(corpus.folder), "train", "source") == [["b"]]
+    assert link.is_symlink() and workshop.leftovers() == {"corpus1", "link"}
 
 
 def test_a_folder_that_is_no_corpus_is_never_replaced(workshop: Workshop) -> None:
@@ -152,4 +170,4 @@ def test_tasks_that_are_not_there(workshop: Workshop, task: str) -> None:
 def test_splits_that_cannot_be_used(splits: dict[str, SplitConfig], where: str) -> None:
     with pytest.raises(UsageError) as caught:
         resolve_settings(DataConfig(splits=splits), PreprocessConfig())
-    assert caught.value.where == where
+    assert caught.value.where == where and caught.value.fix

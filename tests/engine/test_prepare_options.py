@@ -85,6 +85,11 @@ def test_pieces_that_a_side_hardly_shows_are_split_there_alone(workshop: Worksho
     assert (limited.folder / "target.pieces.json").is_file()
 
 
+def test_a_threshold_of_one_splits_what_a_side_never_shows(workshop: Workshop) -> None:
+    corpus = workshop.make("ab ab\n", "a b\n", tokenizer="none", merges=1, vocabulary_threshold=1)
+    assert (corpus.codecs.source.pieces("ab"), corpus.codecs.target.pieces("ab")) == (["ab"], ["a@@", "b"])
+
+
 def test_romanian_is_respelt_on_its_side_only(workshop: Workshop) -> None:
     line = "şi ţara\n"
     recipe = workshop.recipe(line, line, spelling="romanian", vocabulary="word")

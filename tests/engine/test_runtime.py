@@ -69,6 +69,16 @@ def test_a_cuda_device_that_is_not_there(monkeypatch: pytest.MonkeyPatch, name: 
         Runtime(name).start()
 
 
+def test_every_process_of_a_machine_says_that_devices_are_too_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "set_device", lambda device: None)
+    for rank in range(3):
+        with pytest.raises(UsageError, match="3 processes on this machine, but 2 CUDA devices"):
+            Runtime().start(local_rank=rank, local_world=3)
+    assert Runtime().start(local_rank=1, local_world=2) == torch.device("cuda:1")
+
+
 @pytest.mark.parametrize(("precision", "dtype"), [("fp32", torch.float32), ("bf16", torch.bfloat16)])
 def test_precision_is_that_of_matrix_products(precision: str, dtype: torch.dtype) -> None:
     with Runtime("cpu", precision).autocast(torch.device("cpu")):

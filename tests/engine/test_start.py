@@ -146,6 +146,8 @@ def test_a_corpus_of_other_settings_is_refused(tiny: Tiny, tmp_path: Path) -> No
 def test_two_processes_cannot_train_into_one_folder(tmp_path: Path) -> None:
     with lock_folder(tmp_path), pytest.raises(UsageError, match="another process"), lock_folder(tmp_path):
         pass
+    with pytest.raises(BlockingIOError, match="another"), lock_folder(tmp_path):
+        raise BlockingIOError("another fault")
     with lock_folder(tmp_path):
         pass
 

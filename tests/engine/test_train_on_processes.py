@@ -12,8 +12,9 @@ import torch
 
 from indigo_cli.data.batch import Batch
 from indigo_cli.data.collate import collate
-from indigo_cli.engine import order_source
+from indigo_cli.engine import fit, order_source
 from indigo_cli.engine.fit import TrainSummary
+from indigo_cli.engine.start import checkpoint_to_resume
 from indigo_cli.errors import DataError, PeerError, UsageError
 from tests.ranks import on_ranks
 from tests.runs import log_of, names_in, same, state_of, training_rows, valid_rows
@@ -47,7 +48,7 @@ def check_alike(a: Path, b: Path, *, rel: float = 1e-5) -> None:
 class TestTwoAreOne:
     def test_contract_4(self, tiny: Tiny, tmp_path: Path) -> None:
         """20 updates, no dropout; `state` holds moments and sums of the log as well."""
-        longer = ("train.max_steps=20", "model.dropout=0", "train.validate_decode=5")
+        longer = ("train.max_steps=20", "model.dropout=0", "train.validate_decode=5", 'evaluate.metrics=["chrf"]')
         tiny.train(tmp_path / "one", *STEPS, *longer, "train.accumulate=4")
         two = on_two(tiny, tmp_path / "two", *longer, "train.accumulate=2")
         assert [summary.step for summary in two] == [20, 20]
@@ -79,12 +80,22 @@ class TestResume:
         tiny.train(run, *STEPS, "train.accumulate=4", "train.max_steps=10", resume=True)
         assert "an update was made of 6 micro-batches and is now made of 4" in capfd.readouterr().err
 
-    def test_two_go_on_bit_for_bit(self, tiny: Tiny, tmp_path: Path) -> None:
+    def test_two_go_on_bit_for_bit(self, tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The first one chooses the checkpoint for all: another may see a file later, or find it damaged."""
         on_two(tiny, tmp_path / "whole")
         on_two(tiny, tmp_path / "parts", "train.max_steps=3")
+
+        def choose(*args: Any, **options: Any) -> Any:
+            return None if is_second() else checkpoint_to_resume(*args, **options)
+
+        monkeypatch.setattr(fit, "checkpoint_to_resume", choose)
         on_two(tiny, tmp_path / "parts", resume=True)
         assert same(state_of(tmp_path / "whole"), state_of(tmp_path / "parts"))
         assert log_of(tmp_path / "whole") == log_of(tmp_path / "parts")
+
+
+def is_second() -> bool:
+    return os.environ.get("RANK") == "1"
 
 
 def at_batch(monkeypatch: pytest.MonkeyPatch, number: int, action: Callable[[], None]) -> None:
@@ -94,7 +105,7 @@ def at_batch(monkeypatch: pytest.MonkeyPatch, number: int, action: Callable[[], 
     def counted(ids: list[str], *rest: Any) -> Batch:
         nonlocal count
         count += ids[0].startswith("train:")
-        if count == number and os.environ.get("RANK") == "1":
+        if count == number and is_second():
             action()
         return collate(ids, *rest)
 
@@ -131,7 +142,7 @@ class TestEnds:
     ) -> None:
         def poison(ids: list[str], *rest: Any) -> Batch:
             batch = collate(ids, *rest)
-            if ids[0].startswith("train:") and os.environ.get("RANK") == "1":
+            if ids[0].startswith("train:") and is_second():
                 batch.plan.weights.fill_(torch.nan)
             return batch
 
@@ -147,6 +158,14 @@ class TestEnds:
         first, second = on_ranks(2, partial(tiny.train, tmp_path / "run", *STEPS))
         assert isinstance(first, UsageError) and "a run stands here already" in first.what
         assert isinstance(second, PeerError)
+
+
+@pytest.mark.slow
+def test_fewer_sentences_to_decode_than_processes(tiny: Tiny, tmp_path: Path) -> None:
+    options = ("train.validate_decode=1", 'evaluate.metrics=["chrf"]', "train.max_steps=3")
+    tiny.train(tmp_path / "one", *STEPS, *options, "train.accumulate=2")
+    on_two(tiny, tmp_path / "two", *options)
+    check_alike(tmp_path / "one", tmp_path / "two")
 
 
 @pytest.mark.slow
