@@ -23,8 +23,8 @@ from tests.fake_spacy import write_fake_spacy
 from tests.runs import log_of, names_in, same, state_of, without_clocks
 from tests.tiny import write_task
 
-SIZES = {"train": 60_000, "valid": 60, "test": 40}
-SETTINGS = ("train.max_steps=12", "train.save_every=2", "train.validate_every=4", "train.keep=1", "model.dropout=0.3")
+SIZES = {"train": 60_000, "valid": 60, "test": 400}
+SETTINGS = ("train.max_steps=40", "train.save_every=2", "train.validate_every=8", "train.keep=1", "model.dropout=0.3")
 TRAINING = tuple(word for setting in SETTINGS for word in ("--set", setting))
 CHILD_SECONDS = 10.0
 """How long a worker may outlive the process that was killed: it may be busy with its own imports."""
@@ -187,7 +187,7 @@ class Killer:
             with self._started(self._args_again(job, trial, whole), trial, job) as process:
                 status = process.wait()
         wrong = [f"ended with status {status}: {self._said(trial)}"] if status else differences(job, trial, whole)
-        wrong += [f"a rest is left: {path.relative_to(trial)}" for path in trial.rglob(".*")]
+        wrong += [f"a rest is left: {name}" for name in sorted(_hidden(trial) - _hidden(whole))]
         tally.differing += bool(wrong)
         tally.faults += wrong
 
@@ -248,6 +248,10 @@ def _listing(folder: Path) -> dict[str, tuple[int, int]]:
     """Return everything in a folder, hidden or not, by size and time of change."""
     found = ((path, path.lstat()) for path in folder.rglob("*"))
     return {str(path): (status.st_size, status.st_mtime_ns) for path, status in found}
+
+
+def _hidden(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob(".*")}
 
 
 def _visible(folder: Path) -> Iterator[Path]:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from indigo_cli.engine.checkpoint import open_checkpoint
+from indigo_cli.engine.checkpoint import open_checkpoint, save_checkpoint
 
 CLOCKS = {"tokens_per_second", "cpu_minutes"}
 
@@ -45,3 +45,11 @@ def names_in(run: Path) -> dict[str, str]:
     return {
         path.name: os.readlink(path) if path.is_symlink() else "" for path in sorted((run / "checkpoints").iterdir())
     }
+
+
+def multiply_weights(run: Path, factor: float) -> None:
+    """Replace a checkpoint by one with other weights, as a training run would have saved it."""
+    found = open_checkpoint(run)
+    weights = {name: factor * tensor for name, tensor in found.weights().items()}
+    facts = {key: found.facts[key] for key in ("step", "vocabularies")}
+    save_checkpoint(run / "checkpoints", weights=weights, training={}, facts=facts)

@@ -2,6 +2,7 @@
 
 import re
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 
 from indigo_cli.core.moses import escape, unescape
@@ -23,8 +24,10 @@ _PRIVATE = range(0xF0000, 0xFFFFD)  # a plane whose characters mean nothing
 def check_pattern(pattern: str) -> str:
     """Return what is wrong with a pattern of a recipe, empty if nothing is."""
     try:
-        compiled = re.compile(PATTERNS.get(pattern, pattern))
-    except (re.error, RecursionError, OverflowError) as error:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", FutureWarning)  # of what will mean something else in a later Python
+            compiled = re.compile(PATTERNS.get(pattern, pattern))
+    except (re.error, RecursionError, OverflowError, FutureWarning) as error:
         return f"{pattern!r} is neither one of {', '.join(PATTERNS)} nor a regular expression: {error}"
     if compiled.search("") is not None:
         return f"the regular expression {pattern!r} matches the empty text: every place of a line would be protected"

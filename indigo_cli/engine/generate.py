@@ -17,7 +17,7 @@ from indigo_cli.engine.loaded_run import load_ensemble
 from indigo_cli.engine.nbest import Output
 from indigo_cli.engine.runtime import Runtime
 from indigo_cli.engine.writers import WRITERS
-from indigo_cli.errors import UsageError
+from indigo_cli.errors import DataError, UsageError
 
 
 @dataclass
@@ -119,10 +119,17 @@ def generate(
                     stream.flush()
                     bar.advance(len(block))
                 writer.end(num_lines)
-        finally:  # also of the lines before one that cannot be read
-            for warning in summary.warnings():
-                console.warn(warning)
+        except DataError:
+            say(summary.warnings())  # of the lines before the one that cannot be read
+            raise
+    say(summary.warnings())
     return summary
+
+
+def say(warnings: Sequence[str]) -> None:
+    """Warn of each."""
+    for warning in warnings:
+        console.warn(warning)
 
 
 def split_blocks(generator: Generator, corpus: Corpus, name: str, most: int) -> Iterator[list[EncodedLine]]:

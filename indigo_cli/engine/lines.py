@@ -15,8 +15,9 @@ from indigo_cli.data.corpus import Split
 from indigo_cli.data.files import STANDARD_STREAM, decode_lines, read_lines
 from indigo_cli.errors import DataError
 
-BLOCK_LINES = 2000
-"""Most lines of a block; a batch never crosses one, so that results do not depend on how work is shared."""
+BLOCK_LINES = 2048
+"""Most lines of a block; a batch never crosses one, so that results do not depend on how work is shared. It is eight
+chunks of the parser, so that `score` sees the trees that `reorder` writes."""
 BLOCK_CHARACTERS = 1 << 22
 """A block ends at the line that makes it so long, so that memory is bounded whatever the lines are."""
 CHARACTERS_PER_TOKEN = 100

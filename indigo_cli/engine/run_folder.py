@@ -19,6 +19,7 @@ from indigo_cli.errors import CheckpointError, DataError, UsageError
 FORMAT = "indigo-run"
 VERSION = 1
 RECIPE_FILE, FACTS_FILE, LOG_FILE, ASSETS = "recipe.toml", "run.json", "log.jsonl", "assets"
+LOCK_FILE = ".lock"
 
 
 @dataclass(frozen=True)
@@ -126,17 +127,18 @@ def lock_folder(path: Path) -> Iterator[None]:
         UsageError: another process trains there.
     """
     path.mkdir(parents=True, exist_ok=True)
-    folder = os.open(path, os.O_RDONLY)
+    # A file, open for writing: network file systems lock nothing else.
+    lock = os.open(path / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o666)
     try:
         try:
-            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise UsageError(
                 "another process trains in this run folder", where=str(path), fix="wait for it, or choose another -o"
             ) from error
         yield
     finally:
-        os.close(folder)
+        os.close(lock)
 
 
 def vocabulary_digests(codecs: Codecs) -> list[str]:

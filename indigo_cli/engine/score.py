@@ -21,6 +21,7 @@ from indigo_cli.data.collate import collate
 from indigo_cli.data.files import read_lines, refuse_existing
 from indigo_cli.data.orders_file import OrdersRow, Parts, write_orders
 from indigo_cli.engine.distributed import Processes, check_shared, processes_of
+from indigo_cli.engine.generate import say
 from indigo_cli.engine.lines import BLOCK_LINES
 from indigo_cli.engine.loaded_run import LoadedRun, load_run
 from indigo_cli.engine.runtime import Runtime
@@ -37,7 +38,7 @@ from indigo_cli.engine.targets import (
     text_items,
     trace_items,
 )
-from indigo_cli.errors import RunError, UsageError
+from indigo_cli.errors import DataError, RunError, UsageError
 from indigo_cli.models import MODELS
 
 
@@ -219,9 +220,10 @@ def score(
         try:
             with console.progress("score", total=job.total, unit="targets") as bar:
                 write_orders(output, header, rows(bar), overwrite=overwrite)
-        finally:  # also of the targets before one that cannot be read
-            for warning in summary.warnings():
-                console.warn(warning)
+        except DataError:
+            say(summary.warnings())  # of the targets before the one that cannot be read
+            raise
+    say(summary.warnings())
     return summary
 
 

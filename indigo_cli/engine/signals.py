@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from time import monotonic
 from types import FrameType
 
-
 AGAIN_SECONDS = 1.0
 """What comes sooner is one wish told twice: by a terminal or a scheduler, and by torchrun."""
 

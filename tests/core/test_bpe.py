@@ -159,3 +159,8 @@ def counted_anew(word_counts: dict[str, int], merges: int) -> str:
 def test_more_merges_than_symbols_are_refused() -> None:
     with pytest.raises(UsageError, match="1,000,001 merges"):
         learn({"ab": 2}, 1_000_001)
+
+
+def test_a_word_of_many_equal_pairs_is_learnt_from_in_linear_time() -> None:
+    """Every place of a pair asks for its word again: 60,000 places in one word would take minutes."""
+    assert learn({"ab" * 60_000: 1}, 5) == learn({"ab" * 500: 1}, 5) == reference_codes({"ab" * 500: 1}, 5)

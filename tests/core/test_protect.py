@@ -99,7 +99,13 @@ def test_a_mark_in_the_text_is_no_part() -> None:
 
 @pytest.mark.parametrize(
     ("pattern", "message"),
-    [("a(", "nor a regular expression"), ("a*", "empty text"), ("urls", "to protect that very word"), ("", "empty")],
+    [
+        ("a(", "nor a regular expression"),
+        ("[[a]", "nested set"),
+        ("a*", "empty text"),
+        ("urls", "to protect that very word"),
+        ("", "empty"),
+    ],
 )
 def test_patterns_that_cannot_be_used(pattern: str, message: str) -> None:
     assert message in check_pattern(pattern) and repr(pattern) in check_pattern(pattern)

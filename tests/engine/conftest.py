@@ -4,9 +4,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from safetensors.torch import load_file, save_file
 
-from indigo_cli.engine.checkpoint import MODEL_FILE, open_checkpoint
+from tests.runs import multiply_weights
 from tests.scoring import Score
 from tests.tiny import Tiny
 from tests.workshop import Workshop
@@ -33,8 +32,7 @@ def position_first(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Path
 def scaled(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The trained run with larger weights: logits as large as those of a model that is sure of itself."""
     run = Path(shutil.copytree(tiny.run, tmp_path_factory.mktemp("scaled") / "run", symlinks=True))
-    path = open_checkpoint(run).folder / MODEL_FILE
-    save_file({name: 2.0 * tensor for name, tensor in load_file(path).items()}, path)
+    multiply_weights(run, 2.0)
     return run
 
 

@@ -96,6 +96,7 @@ class TestWhatIsWritten:
         assert facts["corpus"] == str(tiny.corpus)
         assert facts["corpus_digest"] == Corpus.open(tiny.corpus).digest
         assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [
+            ".lock",
             "assets",
             "checkpoints",
             "log.jsonl",

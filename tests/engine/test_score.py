@@ -10,11 +10,10 @@ import pytest
 from indigo_cli.data.collate import collate
 from indigo_cli.data.orders_file import OrdersRow, write_orders
 from indigo_cli.engine import targets as targets_module
-from indigo_cli.engine.checkpoint import open_checkpoint, save_checkpoint
 from indigo_cli.engine.prepare import prepare
 from indigo_cli.errors import DataError, RecipeError, RunError, UsageError
 from indigo_cli.recipe import load_recipe
-from tests.runs import valid_rows
+from tests.runs import multiply_weights, valid_rows
 from tests.scoring import Score, decoded, near, strip
 from tests.tiny import MAX_LENGTH, RECIPE, Tiny, write_task
 
@@ -86,10 +85,7 @@ def test_a_target_that_no_memory_can_hold(tiny: Tiny, scored: Score, monkeypatch
 
 def test_weights_that_are_no_numbers(tiny: Tiny, scored: Score, tmp_path: Path) -> None:
     run = Path(shutil.copytree(tiny.run, tmp_path / "run", symlinks=True))
-    found = open_checkpoint(run)
-    weights = {name: tensor * math.nan for name, tensor in found.weights().items()}
-    facts = {key: found.facts[key] for key in ("step", "vocabularies")}
-    save_checkpoint(run / "checkpoints", weights=weights, training={}, facts=facts)
+    multiply_weights(run, math.nan)
     with pytest.raises(RunError, match=r"target 0 \(from 0\) no finite"):
         scored(run)
 
