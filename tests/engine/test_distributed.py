@@ -20,6 +20,7 @@ from tests.engine.test_updates import sentence_batch
 from tests.ranks import on_ranks
 
 UPDATES = 20
+SHARDINGS = ["none", pytest.param("full", marks=pytest.mark.slow)]
 Row = tuple[dict[str, float], float, float, tuple[int, int]]
 
 
@@ -80,19 +81,19 @@ def check_two(name: str, sharding: str, *, dropout: float, updates: int) -> None
     assert len(expected) == updates
 
 
-@pytest.mark.parametrize("sharding", ["none", "full"])
+@pytest.mark.parametrize("sharding", SHARDINGS)
 @pytest.mark.parametrize("name", ["transformer", "indigo"])
 def test_two_processes_are_one_that_accumulates_twice_as_much(name: str, sharding: str) -> None:
     check_two(name, sharding, dropout=0.0, updates=UPDATES)
 
 
-@pytest.mark.parametrize("sharding", ["none", "full"])
+@pytest.mark.parametrize("sharding", SHARDINGS)
 def test_dropout_belongs_to_the_micro_batch_not_to_the_process(sharding: str) -> None:
     """A few updates only: rounding that falls across the kink of a ReLU moves a gradient by more than 1e-4."""
     check_two("indigo", sharding, dropout=0.2, updates=6)
 
 
-@pytest.mark.parametrize("sharding", ["none", "full"])
+@pytest.mark.parametrize("sharding", SHARDINGS)
 def test_a_stream_that_ends_before_every_process_has_its_part(sharding: str) -> None:
     """3 processes, two micro-batches each an update: the last update leaves some with one, or with none."""
     for count in (1, 10):
