@@ -181,9 +181,14 @@ _ESCAPES = {
 }
 
 
+def language_code(lang: str) -> str:
+    """Return the code in lower case, without region: `EN` and `en-GB` are `en`."""
+    return re.split(r"[-_]", lang.strip().lower(), maxsplit=1)[0]
+
+
 def moses_language(lang: str) -> str:
-    """Return the code that Moses knows: lower case, without region (`EN` and `en-GB` are `en`); empty is `en`."""
-    return re.split(r"[-_]", lang.strip().lower(), maxsplit=1)[0] or "en"
+    """Return the code that Moses knows; empty is `en`."""
+    return language_code(lang) or "en"
 
 
 WITHOUT_BLANKS = frozenset(["zh", "ja", "th", "lo", "km", "my", "bo", "dz", "yue", "wuu"])

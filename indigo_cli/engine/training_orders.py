@@ -10,7 +10,7 @@ from indigo_cli.data.corpus import Corpus
 from indigo_cli.data.files import sha256_file
 from indigo_cli.data.orders_file import read_order_rows
 from indigo_cli.engine.assign import OrderConfig
-from indigo_cli.engine.parser import find_model
+from indigo_cli.engine.parser_model import find_model
 from indigo_cli.errors import DataError, UsageError
 from indigo_cli.models import MODELS
 

@@ -17,10 +17,10 @@ from indigo_cli.decoding.config import DecodeConfig
 from indigo_cli.decoding.search import Sentence, search_batch
 from indigo_cli.models import MODELS
 from tests.models.tiny import (
+    SOURCES,
     A,
     B,
     C,
-    D,
     E,
     allowed_orders,
     make_system,
@@ -31,7 +31,6 @@ from tests.models.tiny import (
 )
 
 every_system = pytest.mark.parametrize("system", MODELS)
-SOURCES = [[A, B, C], [], [E, D, D, A, B], [C]]
 
 
 def search(

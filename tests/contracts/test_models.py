@@ -17,6 +17,7 @@ from indigo_cli.data.batch import Plan
 from indigo_cli.data.collate import collate_source
 from indigo_cli.models import MODELS
 from tests.models.tiny import (
+    SOURCES,
     A,
     B,
     C,
@@ -33,7 +34,6 @@ from tests.models.tiny import (
 from tests.tensors import assert_close
 
 every_system = pytest.mark.parametrize("system", MODELS)
-SOURCES = [[A, B, C], [], [E, D, D, A, B], [C]]
 TARGETS = [[B, A], [C], [], [D, E, D, A]]
 
 

@@ -29,7 +29,7 @@ def must(indigo: Run) -> Run:
     return call
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [NAMES[0], *(pytest.param(name, marks=pytest.mark.slow) for name in NAMES[1:])])
 def test_six_commands(must: Run, smoke: Path, name: str) -> None:
     path = smoke / name
     recipe = load_recipe(path)

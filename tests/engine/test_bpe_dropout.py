@@ -21,6 +21,8 @@ from tests import tiny
 from tests.runs import same, state_of
 from tests.tiny import SIZES, write_task
 
+pytestmark = pytest.mark.slow
+
 PIECES = ("preprocess.vocabulary=bpe", "preprocess.merges=15", "preprocess.max_length=40")
 RATE = 0.4
 Visit = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]

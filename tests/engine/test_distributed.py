@@ -19,8 +19,10 @@ from indigo_cli.models import MODELS
 from tests.engine.test_updates import sentence_batch
 from tests.ranks import on_ranks
 
+pytestmark = pytest.mark.slow
+
 UPDATES = 20
-SHARDINGS = ["none", pytest.param("full", marks=pytest.mark.slow)]
+SHARDINGS = ["none", "full"]
 Row = tuple[dict[str, float], float, float, tuple[int, int]]
 
 

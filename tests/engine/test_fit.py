@@ -151,6 +151,7 @@ class TestLimits:
             TrainConfig(max_steps=0)
 
 
+@pytest.mark.slow
 class TestResume:
     @pytest.mark.parametrize("options", [INDIGO, TRANSFORMER])
     @pytest.mark.parametrize("stop", [1, 3, 4])

@@ -96,7 +96,9 @@ def piped(monkeypatch: pytest.MonkeyPatch, content: bytes) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("system", ["indigo", "transformer"])
-@pytest.mark.parametrize("search", list(SEARCHES))
+@pytest.mark.parametrize(
+    "search", ["beam", *(pytest.param(name, marks=pytest.mark.slow) for name in SEARCHES if name != "beam")]
+)
 def test_case_85_neither_batch_nor_block_nor_pipe_changes_a_byte(
     decode: Decoder,
     tiny: Tiny,

@@ -25,6 +25,8 @@ from tests.engine.test_events import scalars
 from tests.runs import log_of, names_in, same, state_of, valid_rows
 from tests.tiny import Tiny
 
+pytestmark = pytest.mark.slow
+
 INDIGO = ("train.accumulate=2", "model.dropout=0.3")
 RESTLESS = ("train.learning_rate=1e-1", "train.validate_every=2", "model.dropout=0.3")
 """Losses that rise and fall."""

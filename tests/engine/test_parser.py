@@ -15,7 +15,8 @@ from indigo_cli.core.vocab import UNK
 from indigo_cli.data.corpus import Corpus
 from indigo_cli.engine import parser as module
 from indigo_cli.engine.assign import OrderConfig, assign, orders_for_split
-from indigo_cli.engine.parser import Parser, ParserPool, SpacyParses, candidates, find_model, num_workers
+from indigo_cli.engine.parser import Parser, ParserPool, SpacyParses, num_workers
+from indigo_cli.engine.parser_model import ParserModel, candidates, find_model
 from indigo_cli.engine.parses import Item
 from indigo_cli.errors import RunError, UsageError
 from indigo_cli.orders import Parse
@@ -161,7 +162,7 @@ def test_only_a_few_chunks_are_on_their_way(monkeypatch: pytest.MonkeyPatch) -> 
         for read in range(1000):
             yield read, [5]
 
-    pool = ParserPool(Path(), module.ParserModel("none", ""))
+    pool = ParserPool(Path(), ParserModel("none", ""))
     pool._parser = lambda chunk: [Parse((0,))] * len(chunk)  # type: ignore[assignment]
     found = SpacyParses(pool)(items())
     assert [next(found).heads for _ in range(4)] == [(0,)] * 4  # type: ignore[union-attr]
@@ -178,10 +179,10 @@ def test_names_of_models() -> None:
 
 def test_the_model_of_the_language(fake: Any, tmp_path: Path) -> None:
     assert find_model("", "de").name == "de_core_news_md"
-    assert find_model("fake_model", "de") == module.ParserModel("fake_model", "1.0")
+    assert find_model("fake_model", "de") == ParserModel("fake_model", "1.0")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "meta.json").write_text('{"version": "0.3"}')
-    assert find_model(str(tmp_path / "mine"), "de") == module.ParserModel(str(tmp_path / "mine"), "0.3")
+    assert find_model(str(tmp_path / "mine"), "de") == ParserModel(str(tmp_path / "mine"), "0.3")
 
 
 @pytest.mark.parametrize(

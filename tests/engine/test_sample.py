@@ -26,6 +26,8 @@ from indigo_cli.recipe import load_recipe
 from tests.runs import log_of, names_in, same, state_of, training_rows, valid_rows
 from tests.tiny import Tiny, write_task
 
+pytestmark = pytest.mark.slow
+
 DECODE = ("train.validate_decode=99", 'evaluate.metrics=["bleu"]', "train.accumulate=2", "model.dropout=0.3")
 INDIGO, TRANSFORMER = ("model.system=indigo",), ("model.system=transformer", "order.name=l2r")
 POSITION_FIRST = ("model.predict=position_first",)

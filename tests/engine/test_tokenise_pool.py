@@ -15,6 +15,8 @@ from indigo_cli.engine.tokenise_pool import TokenisePool, usual_workers
 from indigo_cli.engine.tokenise_worker import READ_AHEAD
 from indigo_cli.errors import RunError
 
+pytestmark = pytest.mark.slow
+
 READING = Reading((("source", LineSettings("none")), ("target", LineSettings("char"))), max_length=9)
 
 

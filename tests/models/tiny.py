@@ -17,6 +17,8 @@ from indigo_cli.models import MODELS
 SIZES = {"model_dim": 8, "ff_dim": 12, "num_heads": 2, "encoder_layers": 2, "decoder_layers": 2}
 A, B, C, D, E = range(NUM_SPECIALS, NUM_SPECIALS + 5)
 """Ids of ordinary tokens."""
+SOURCES = [[A, B, C], [], [E, D, D, A, B], [C]]
+"""Of unequal lengths, one of them empty."""
 
 
 def make_config(system: str, **settings: Any) -> Any:
