@@ -25,6 +25,7 @@ LONG = [(name, option) for name, options in OPTIONS.items() for option in option
 SETTINGS = ["--set", "train.max_steps=2", "--set", "train.validate_every=2"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(OPTIONS))
 def test_case_77_no_option_is_guessed(indigo: Indigo, name: str) -> None:
     """From all but its last letter, on any command; what was meant is said."""

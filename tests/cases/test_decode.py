@@ -39,6 +39,7 @@ def test_case_87_an_end_that_never_comes_is_cut_at_any_length(width: int, limits
         assert not any(h.finished for h in found) and {len(h.trace) for h in found} == {limit}
 
 
+@pytest.mark.slow
 def test_case_01_03_05_11_white_space_and_marks_of_the_input_change_nothing(indigo: Indigo, tiny: Tiny) -> None:
     """Whatever separates its words, a line has one answer, and a blank one an empty answer."""
     plain = indigo("decode", tiny.run, stdin=b"bee ant\n\nhen\n")
