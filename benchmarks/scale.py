@@ -98,6 +98,7 @@ def measure(place: Path, pairs: int, types: int) -> str:
         str(place / "recipe.toml"),
         "-o",
         str(place / "corpus"),
+        "--verbose",  # names each stage as it begins
     ]
     peaks = dict.fromkeys(("tokenise", "learn", "encode"), 0)
     stage = "tokenise"

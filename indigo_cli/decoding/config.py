@@ -2,19 +2,21 @@
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 from annotated_types import Ge, Gt, Le
-from torch import Tensor
 
 from indigo_cli.core.settings import Count, NonNegativeFloat, NonNegativeInt, PositiveFloat
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Mass = Annotated[float, Gt(0), Le(1)]
 """A probability that is not nothing."""
 Alpha = Annotated[float, Ge(0), Le(10)]
 Penalty = Annotated[float, Ge(-1000), Le(1000)]
 """Beyond these, the float32 that hypotheses are ranked by has no digits left for what the model says."""
-Number = TypeVar("Number", float, Tensor)
+Number = TypeVar("Number", float, "Tensor")
 
 
 @dataclass(frozen=True)

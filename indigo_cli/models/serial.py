@@ -14,12 +14,6 @@ from indigo_cli.core.vocab import EOD, FIRST_WORD
 from indigo_cli.models.protocol import StepLogProbs
 
 
-def check_width(model_dim: int, num_heads: int) -> None:
-    """Refuse a width that heads or sinusoids cannot share."""
-    if model_dim % num_heads or model_dim % 2:
-        raise ValueError(f"model_dim ({model_dim}) must be even and a multiple of num_heads ({num_heads})")
-
-
 def with_eod(words_NT: Tensor, lengths_N: Tensor) -> tuple[Tensor, Tensor]:
     """Return (N, T + 1) words with `<eod>` behind the last one of each row, and (N, T + 1) bool: at or before it."""
     step = torch.arange(words_NT.shape[1] + 1, device=words_NT.device)

@@ -5,16 +5,15 @@ V words of the softmax, C candidates.
 """
 
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
-from indigo_cli.core.settings import Count, Rate
 from indigo_cli.core.vocab import BOS
 from indigo_cli.data.batch import Batch, Source
 from indigo_cli.models.protocol import Losses, StepLogProbs, WordScores
-from indigo_cli.models.serial import Terms, check_width, gold_words, places_of, step_log_probs
+from indigo_cli.models.serial import Terms, gold_words, places_of, step_log_probs
+from indigo_cli.models.transformer_config import TransformerConfig
 from indigo_cli.nn.blocks import Decoder, DecoderState, Encoder, initialise
 from indigo_cli.nn.embedding import Embeddings
 from indigo_cli.nn.losses import word_loss
@@ -22,30 +21,6 @@ from indigo_cli.nn.positions.sinusoidal import sinusoid
 
 MORE_POSITIONS = 64
 """Codes of positions that decoding computes at a time."""
-
-
-@dataclass(frozen=True)
-class TransformerConfig:
-    """The `[model]` section with `system = "transformer"`.
-
-    Args:
-        source_positions: `auto` is `sinusoidal`, or `none` where the source is a bag.
-        positions: Of the target; `auto` is `sinusoidal`.
-    """
-
-    system: Literal["transformer"] = "transformer"
-    model_dim: Count = 256
-    ff_dim: Count = 1024
-    num_heads: Count = 4
-    encoder_layers: Count = 3
-    decoder_layers: Count = 3
-    dropout: Rate = 0.1
-    share_embeddings: bool = True
-    source_positions: Literal["auto", "sinusoidal", "none"] = "auto"
-    positions: Literal["auto", "sinusoidal"] = "auto"
-
-    def __post_init__(self) -> None:
-        check_width(self.model_dim, self.num_heads)
 
 
 def build(config: TransformerConfig, *, source_size: int, target_size: int, ordered_source: bool) -> "Transformer":

@@ -1,5 +1,7 @@
 """`indigo preprocess` as a user meets it; what it makes is tested in `tests/engine/test_prepare.py`."""
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -43,6 +45,13 @@ def test_default_folder_summary_and_stored_recipe(recipe: Path, indigo: Run) -> 
     corpus = Corpus.open("runs/tiny/corpus")
     assert corpus.splits == ["train", "valid"]
     assert load_recipe(corpus.folder / "recipe.toml") == load_recipe(recipe, ["seed=7"])
+
+
+def test_no_torch_is_needed(recipe: Path) -> None:
+    """Torch takes 200 MB of each process that loads it; `None` makes an import of it fail."""
+    code = "import sys; sys.modules['torch'] = None; from indigo_cli.cli import main; sys.exit(main())"
+    done = subprocess.run([sys.executable, "-c", code, "preprocess", recipe, "-o", "c"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_settings_reach_the_corpus(recipe: Path, indigo: Run) -> None:

@@ -12,7 +12,7 @@ from torch import Tensor
 from indigo_cli.core.order import absolute_positions, order_to_slots, relative_positions, slots_to_anchors
 from indigo_cli.core.vocab import BOS, EOD, EOS, FIRST_WORD
 from indigo_cli.data.collate import collate_source
-from indigo_cli.models.indigo import IndigoConfig
+from indigo_cli.models.indigo_config import IndigoConfig
 from indigo_cli.nn.positions.ternary import left_matrix, row_positions
 from tests import reference
 from tests.models.tiny import A, B, C, D, E, make_batch, make_config, make_system

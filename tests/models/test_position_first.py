@@ -15,7 +15,7 @@ from indigo_cli.core.vocab import EOD, FIRST_WORD, NUM_SPECIALS, UNK
 from indigo_cli.data.collate import collate_source
 from indigo_cli.decoding.config import DecodeConfig
 from indigo_cli.decoding.search import Sentence, search_batch
-from indigo_cli.models.indigo import IndigoConfig
+from indigo_cli.models.indigo_config import IndigoConfig
 from tests import reference
 from tests.models.tiny import A, B, C, D, E, make_batch, make_config, make_system, play, slot_log_probs, word_log_probs
 from tests.tensors import assert_close

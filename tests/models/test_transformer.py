@@ -8,7 +8,7 @@ import torch
 from indigo_cli.core.vocab import EOD, FIRST_WORD
 from indigo_cli.models import transformer
 from indigo_cli.models.serial import gold_words, places, places_of
-from indigo_cli.models.transformer import TransformerConfig
+from indigo_cli.models.transformer_config import TransformerConfig
 from tests import reference
 from tests.models.tiny import A, B, C, D, E, make_batch, make_config, make_system, play, word_log_probs
 from tests.tensors import assert_close

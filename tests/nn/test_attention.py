@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from indigo_cli.models.indigo import IndigoConfig
+from indigo_cli.models.indigo_config import IndigoConfig
 from indigo_cli.nn.attention import (
     CrossAttention,
     RelationTable,
