@@ -2,20 +2,18 @@
 
 In training every process holds the whole model (DDP) or a part of every layer (`train.sharding = "full"`, FSDP2);
 decoding and scoring share out blocks of lines. Process 0 alone writes files and speaks. A process that fails ends; the
-others notice at their next exchange, and torchrun stops them.
+others notice at their next exchange, and torchrun stops them. What shards is loaded where it is used only: it takes
+more than a second, which every command would pay.
 """
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, distributed, nn
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import FSDPModule, fully_shard
-from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.nn.parallel import DistributedDataParallel
 
 from indigo_cli.core.chunks import chunked
@@ -117,6 +115,9 @@ class Processes:
             sharding: `none` or `full`, see `TrainConfig`.
         """
         if sharding == "full":
+            from torch.distributed.device_mesh import init_device_mesh
+            from torch.distributed.fsdp import fully_shard
+
             mesh = init_device_mesh(self.device.type, (self.world,))
             for stack in [module for module in system.modules() if isinstance(module, nn.ModuleList)]:
                 for layer in stack:
@@ -212,20 +213,29 @@ _SIGNS_OF_LOSS = ("gloo", "NCCL", "Connection closed by peer", "Connection reset
 
 def accumulating(system: nn.Module, *, last: bool) -> AbstractContextManager[None]:
     """Return the context of one micro-batch of an update: gradients are exchanged in the last one only."""
-    if isinstance(system, FSDPModule):
-        system.set_requires_gradient_sync(last)
-    elif isinstance(system, DistributedDataParallel) and not last:
-        return system.no_sync()
+    if isinstance(system, DistributedDataParallel):
+        return nullcontext() if last else system.no_sync()
+    sharded: Any = system
+    if hasattr(system, "set_requires_gradient_sync"):  # FSDPModule
+        sharded.set_requires_gradient_sync(last)
     return nullcontext()
 
 
 def whole(tensor: Tensor) -> Tensor:
     """Return a tensor that may be sharded as a plain one; every process must call, in the same order."""
-    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+    sharded: Any = tensor
+    return sharded.full_tensor() if _is_sharded(tensor) else tensor
 
 
 def like(value: Tensor, parameter: Tensor) -> Tensor:
     """Return a whole tensor on the device of a parameter, sharded as it is (scalars stay whole)."""
-    if isinstance(parameter, DTensor) and value.dim():
-        return distribute_tensor(value.to(parameter.device), parameter.device_mesh, parameter.placements)
-    return value.to(parameter.device)
+    if not _is_sharded(parameter) or not value.dim():
+        return value.to(parameter.device)
+    from torch.distributed.tensor import distribute_tensor
+
+    sharded: Any = parameter
+    return distribute_tensor(value.to(parameter.device), sharded.device_mesh, sharded.placements)
+
+
+def _is_sharded(tensor: Tensor) -> bool:
+    return hasattr(tensor, "full_tensor")  # DTensor

@@ -12,8 +12,6 @@ from tests.conftest import Indigo
 from tests.decoding.tables import A, by_hand, random_table, search
 from tests.tiny import MAX_LENGTH, Tiny
 
-BLANKS = [chr(code) for code in range(sys.maxunicode + 1) if chr(code).isspace() and chr(code) != "\n"]
-
 
 @given(seed=st.integers(0, 99), words=st.integers(1, 5), width=st.integers(1, 9), limit=st.integers(1, 3))
 def test_case_83_a_beam_wider_than_the_vocabulary(seed: int, words: int, width: int, limit: int) -> None:
@@ -47,9 +45,10 @@ def test_case_01_03_05_11_white_space_and_marks_of_the_input_change_nothing(indi
     assert plain.status == 0 and answer and other and not empty
     marked = indigo("decode", tiny.run, stdin="\ufeffbee ant\r\n\r\nhen\r\n".encode())
     assert (marked.status, marked.out) == (0, plain.out)
-    lines = [line for blank in BLANKS for line in (f"bee{blank}ant", blank + " ")]
+    blanks = [chr(code) for code in range(sys.maxunicode + 1) if chr(code).isspace() and chr(code) != "\n"]
+    lines = [line for blank in blanks for line in (f"bee{blank}ant", blank + " ")]
     done = indigo("decode", tiny.run, stdin="".join(f"{line}\n" for line in lines).encode())
-    assert (done.status, done.out) == (0, f"{answer}\n\n" * len(BLANKS))
+    assert (done.status, done.out) == (0, f"{answer}\n\n" * len(blanks))
 
 
 def test_case_13_an_invisible_character_is_no_blank(indigo: Indigo, tiny: Tiny) -> None:

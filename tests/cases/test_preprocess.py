@@ -8,6 +8,7 @@ import sys
 import unicodedata
 from collections import Counter
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -34,9 +35,18 @@ PACKERS: dict[str, Callable[[bytes], bytes]] = {
     ".bz2": bz2.compress,
     ".xz": lzma.compress,
 }
-CHARACTERS = [chr(code) for code in range(sys.maxunicode + 1) if not 0xD800 <= code < 0xE000]
-WHITE_SPACE = [character for character in CHARACTERS if character.isspace() and character != "\n"]
-INVISIBLE = [character for character in CHARACTERS if unicodedata.category(character) == "Cf"]
+
+
+@cache
+def white_space() -> list[str]:
+    return [character for character in map(chr, range(sys.maxunicode + 1)) if character.isspace() and character != "\n"]
+
+
+@cache
+def invisible_characters() -> list[str]:
+    return [chr(code) for code in range(sys.maxunicode + 1) if unicodedata.category(chr(code)) == "Cf"]
+
+
 EN = MosesTokenizer("en")
 lines_of_text = st.lists(st.text(st.characters(exclude_characters="\n\r\ufeff", exclude_categories=["Cs"])))
 
@@ -44,19 +54,19 @@ lines_of_text = st.lists(st.text(st.characters(exclude_characters="\n\r\ufeff", 
 @pytest.mark.parametrize("tokenizer", ["moses", "none", "char"])
 def test_case_01_03_11_every_white_space_is_a_blank_and_ends_no_line(workshop: Workshop, tokenizer: str) -> None:
     """Inside a line it separates words; a line of nothing else is empty: not trained on, kept elsewhere."""
-    assert {"\r", "\x85", "\xa0", "\u2028", "\u2029", "\u202f", "\u3000"} <= set(WHITE_SPACE)
-    source = [line for blank in WHITE_SPACE for line in (f"red{blank}cat", blank * 2 + " ")]
+    assert {"\r", "\x85", "\xa0", "\u2028", "\u2029", "\u202f", "\u3000"} <= set(white_space())
+    source = [line for blank in white_space() for line in (f"red{blank}cat", blank * 2 + " ")]
     target = [f"x{number}" for number in range(len(source))]
     corpus = workshop.make(
         "\n".join(source) + "\n", "\n".join(target) + "\n", tokenizer=tokenizer, vocabulary="word", joint=False
     )
     red_cat = ["red", "cat"] if tokenizer != "char" else [*"red", "<space>", *"cat"]
-    assert tokens(corpus, "train", "source") == [red_cat] * len(WHITE_SPACE)
+    assert tokens(corpus, "train", "source") == [red_cat] * len(white_space())
     assert corpus.split("train").lines.tolist() == list(range(0, len(source), 2))
-    assert tokens(corpus, "valid", "source") == [red_cat, []] * len(WHITE_SPACE)
+    assert tokens(corpus, "valid", "source") == [red_cat, []] * len(white_space())
     if tokenizer != "char":
         assert tokens(corpus, "train", "target") == [[word] for word in target[::2]]
-    assert corpus.manifest["splits"]["train"]["dropped"]["empty source"] == len(WHITE_SPACE)
+    assert corpus.manifest["splits"]["train"]["dropped"]["empty source"] == len(white_space())
 
 
 @given(lines=lines_of_text, ends=st.randoms(use_true_random=False), suffix=st.sampled_from(list(PACKERS)))
@@ -146,14 +156,14 @@ def test_case_07_19_bad_input_of_any_side_leaves_no_corpus(
 @pytest.mark.parametrize("tokenizer", ["moses", "none", "char"])
 def test_case_13_every_invisible_character_is_a_character(workshop: Workshop, tokenizer: str) -> None:
     """Format characters are kept as the tokeniser has them, on both sides; a line of one is not empty."""
-    assert {"\u200b", "\u200d", "\u2060", "\u00ad", "\ufeff", "\u061c"} <= set(INVISIBLE)
-    lines = ["first", *(line for invisible in INVISIBLE for line in (f"red{invisible}cat", invisible))]
+    assert {"\u200b", "\u200d", "\u2060", "\u00ad", "\ufeff", "\u061c"} <= set(invisible_characters())
+    lines = ["first", *(line for invisible in invisible_characters() for line in (f"red{invisible}cat", invisible))]
     text = "\n".join(lines) + "\n"
     corpus = workshop.make(text, text, tokenizer=tokenizer, vocabulary="word")
     assert corpus.split("train").lines.tolist() == list(range(len(lines)))
     found = tokens(corpus, "train", "target")
     assert found == tokens(corpus, "train", "source")
-    for number, invisible in enumerate(INVISIBLE):
+    for number, invisible in enumerate(invisible_characters()):
         pieces, alone = found[1 + 2 * number : 3 + 2 * number]
         assert "".join(pieces) == f"red{invisible}cat" and alone == [invisible]
         assert tokenizer != "moses" or pieces == ["red", invisible, "cat"]

@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from functools import cache
 
 import pytest
 import sacremoses
@@ -19,8 +20,8 @@ from indigo_cli.core.moses import (
 )
 
 LANGUAGES = ("en", "de", "fr", "cs", "ja")
-TOKENIZERS = {lang: MosesTokenizer(lang) for lang in LANGUAGES}
-EN = TOKENIZERS["en"]
+ours = cache(MosesTokenizer)
+oracle = cache(sacremoses.MosesTokenizer)
 NASTY = "aZ é\u0301ß漢.,!?'\"`()[]{}<>&|@#%:;-–—„“”‘’…«»´º 0129\u00a0\u2028\u3000\u200b\ufeff\x85\r\t\x00"  # noqa: RUF001
 PARTS = (
     "U.S. e.g. Mr. No. no. p. end. 5 5.5 1,000 ,5 5, a,b x Éa. .. ... a... ' "
@@ -35,17 +36,14 @@ def plain_tokens(lang: str, line: str) -> list[str]:
     """Return what sacremoses alone makes of a line."""
     line = re.sub(r"[^\S\u00a0]", " ", unicodedata.normalize("NFC", line))
     normal = sacremoses.MosesPunctNormalizer(lang=lang).normalize(line)
-    tokens: list[str] = ORACLES[lang].tokenize(normal, escape=True)
+    tokens: list[str] = oracle(lang).tokenize(normal, escape=True)
     return tokens
-
-
-ORACLES = {lang: sacremoses.MosesTokenizer(lang=lang) for lang in LANGUAGES}
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)
 @given(line=texts)
 def test_tokens_are_those_of_sacremoses(lang: str, line: str) -> None:
-    assert TOKENIZERS[lang].tokenize(line) == plain_tokens(lang, line)
+    assert ours(lang).tokenize(line) == plain_tokens(lang, line)
 
 
 @pytest.mark.parametrize("lang", LANGUAGES)
@@ -53,13 +51,13 @@ def test_tokens_are_those_of_sacremoses(lang: str, line: str) -> None:
 def test_normaliser_is_the_one_of_sacremoses(lang: str, line: str) -> None:
     """Leaving out the rules that have nothing to change changes nothing."""
     plain = re.sub(r"[^\S\u00a0]", " ", unicodedata.normalize("NFC", line))
-    assert TOKENIZERS[lang].normalize(line) == sacremoses.MosesPunctNormalizer(lang=lang).normalize(plain)
+    assert ours(lang).normalize(line) == sacremoses.MosesPunctNormalizer(lang=lang).normalize(plain)
 
 
 @given(st.lists(st.sampled_from(["U.S.", "e.g.", "Mr.", "end.", "no.", "No.", "5", "x", "Éa.", "a.b", "..", "Ab"])))
 def test_full_stops_are_treated_as_by_sacremoses(words: list[str]) -> None:
     line = " ".join(words)
-    assert EN.tokenize(line) == ORACLES["en"].tokenize(line)
+    assert ours("en").tokenize(line) == oracle("en").tokenize(line)
 
 
 def test_a_memory_that_is_full_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,19 +95,19 @@ def test_a_memory_that_is_full_begins_anew(monkeypatch: pytest.MonkeyPatch) -> N
     ],
 )
 def test_moses_tokens(line: str, tokens: list[str]) -> None:
-    assert EN.tokenize(line) == tokens
+    assert ours("en").tokenize(line) == tokens
 
 
 @pytest.mark.parametrize("line", ["a | b", "[1] & [2]", "it's", "5 < 6", 'say "hi"', "...", "?!", "."])
 def test_moses_round_trip(line: str) -> None:
-    assert EN.detokenize(EN.tokenize(line)) == line
+    assert ours("en").detokenize(ours("en").tokenize(line)) == line
 
 
 def test_moses_normalises_typographic_quotes() -> None:
-    tokens = EN.tokenize("\u201cSee this!\u201d she said. \u201cIt\u2019s big.\u201d")
+    tokens = ours("en").tokenize("\u201cSee this!\u201d she said. \u201cIt\u2019s big.\u201d")
     expected = "&quot; See this ! &quot; she said . &quot; It &apos;s big . &quot;"
     assert tokens == expected.split()
-    assert EN.detokenize(tokens) == '"See this!" she said. "It\'s big."'
+    assert ours("en").detokenize(tokens) == '"See this!" she said. "It\'s big."'
 
 
 def test_romanian_cedillas_are_left_alone() -> None:
@@ -121,8 +119,8 @@ def test_romanian_cedillas_are_left_alone() -> None:
 def test_what_a_round_trip_keeps_of_plain_text(line: str) -> None:
     """Not a token more or less: only blanks move. Quotes and apostrophes may change sides, so they are left out."""
     line = line.replace("'", "")
-    text = EN.detokenize(EN.tokenize(line))
-    assert text.replace(" ", "") == EN.normalize(line).replace(" ", "")
+    text = ours("en").detokenize(ours("en").tokenize(line))
+    assert text.replace(" ", "") == ours("en").normalize(line).replace(" ", "")
 
 
 @given(st.text())
@@ -151,7 +149,7 @@ def test_languages_without_blanks_get_advice(code: str) -> None:
 
 
 def test_long_text_without_blanks_takes_its_length_not_its_square() -> None:
-    tokenizer = TOKENIZERS["ja"]
+    tokenizer = ours("ja")
     text = "漢字かな" * 25_000
     assert "".join(tokenizer.tokenize(text + "。")) == text + "。"
     assert all(len(word) <= moses.LONGEST_WORD for word in tokenizer._known)
