@@ -57,6 +57,10 @@ class RecipeError(IndigoError):
         super().__init__("; ".join(fault.what for fault in faults), where=faults[0].where, fix=faults[0].fix)
         self.faults = faults
 
+    def __reduce__(self) -> tuple[type["RecipeError"], tuple[list[IndigoError]]]:
+        """Pickle by the faults: exceptions are made again from their `args`, here a text."""
+        return RecipeError, (self.faults,)
+
     def render(self) -> str:
         """Return the three lines of every fault."""
         return "\n".join(fault.render() for fault in self.faults)

@@ -79,9 +79,10 @@ class Processes:
         """Yield every block with what `work` makes of it, in order, on process 0; the others do their part of the work.
 
         Every process must see the same blocks. Results must pickle; those of one block a process are held at a time.
-        A fault of the work is one of its results, so that process 0 ends after the blocks before it, as one alone does.
+        A fault of a block or of its work is one of the results, so that process 0 ends after the blocks before it, as
+        one alone does.
         """
-        for group in chunked(blocks, self.world):
+        for group in chunked(_with_fault(blocks), self.world):
             own = [_outcome(work, block) for block in group[self.rank : self.rank + 1]]
             found = [own]
             if self.world > 1:
@@ -89,10 +90,12 @@ class Processes:
                 distributed.gather_object(own, found if self.is_first else None)
             if self.is_first:
                 for block, result in zip(group, (result for results in found for result in results), strict=True):
+                    if isinstance(block, IndigoError):
+                        raise block
                     if isinstance(result, IndigoError):
                         raise result
                     yield block, result
-            elif any(isinstance(result, IndigoError) for result in own):
+            elif any(isinstance(found, IndigoError) for found in (*group, *own)):
                 raise PeerError("process 0 says why")
 
     def gathered(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -130,10 +133,18 @@ class Processes:
         return DistributedDataParallel(system, device_ids=devices, gradient_as_bucket_view=True)
 
 
-def _outcome(work: Callable[[Block], Result], block: Block) -> Result | IndigoError:
+def _with_fault(blocks: Iterable[Block]) -> Iterator[Block | IndigoError]:
+    """Yield the blocks, and behind them what a user can mend if they end with that."""
+    try:
+        yield from blocks
+    except IndigoError as error:
+        yield error
+
+
+def _outcome(work: Callable[[Block], Result], block: Block | IndigoError) -> Result | IndigoError:
     """Return what comes of a block: the result, or what a user can mend about it."""
     try:
-        return work(block)
+        return block if isinstance(block, IndigoError) else work(block)
     except IndigoError as error:
         return error
 

@@ -45,7 +45,8 @@ class PreprocessConfig:
 
     Args:
         tokenizer: `moses` for raw text; `tokenized` for text that a Moses tokenizer has split already (output is
-            detokenised); `none` for words between blanks that stay as they are; `char` for single characters.
+            detokenised); `none` for words between blanks that stay as they are; `exact` for the same with every blank
+            kept, as code needs it; `char` for single characters.
         lowercase: Lower-case every line, in training text and input.
         truecase: Write the first word of a sentence as it is usually written elsewhere, and output with a capital.
         spelling: `romanian` turns s and t with cedilla into those with comma below, on sides whose language is `ro`.
@@ -61,7 +62,7 @@ class PreprocessConfig:
             on that side, as subword-nmt does; 0 = never.
     """
 
-    tokenizer: Literal["moses", "tokenized", "none", "char"] = "moses"
+    tokenizer: Literal["moses", "tokenized", "none", "exact", "char"] = "moses"
     lowercase: bool = False
     truecase: bool = False
     spelling: Literal["", "romanian"] = ""

@@ -45,6 +45,9 @@ class Runtime:
                 what = f"{local_world} processes on this machine, but {torch.cuda.device_count()} CUDA devices"
                 raise UsageError(what, where="--device", fix="start one process a device, or --device cpu")
             name = f"cuda:{local_rank}"
+        elif name.startswith("cuda:") and local_world > 1:
+            what = f"--device {name} would put all {local_world} processes of this machine on one device"
+            raise UsageError(what, where="--device", fix="--device cuda: each process takes one of its own")
         try:
             device = torch.device(name)
         except RuntimeError as error:

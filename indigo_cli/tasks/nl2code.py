@@ -1,4 +1,5 @@
-"""Code from its description. Code is split at white space, never by Moses, and all its words are the vocabulary.
+"""Code from its description. Code is split at white space, never by Moses, no blank is lost, and its words are the
+vocabulary.
 
 Source: Gu, Liu & Cho 2019, section 5 (Django).
 """
@@ -7,5 +8,5 @@ from indigo_cli.tasks.task import Task
 
 TASK = Task(
     "nl2code",
-    prefers={"tokenizer": {"moses": "none"}, "vocabulary": {"bpe": "word"}},
+    prefers={"tokenizer": {"moses": "exact"}, "vocabulary": {"bpe": "word"}},
 )

@@ -36,6 +36,25 @@ def test_white_space_tokenizer_keeps_the_text(line: str) -> None:
     assert tokenizer.detokenize(tokenizer.tokenize(line)) == " ".join(line.split())
 
 
+@given(texts | st.text(alphabet=" \t\r\u2028\u3000\u2581_9.ab="))
+def test_exact_tokenizer_keeps_every_character(line: str) -> None:
+    """Case 107: also blanks at both ends, and text that looks like the tokens that stand for blanks."""
+    line = line.replace("\n", "")
+    tokenizer = make_tokenizer("exact", "")
+    assert tokenizer.detokenize(tokenizer.tokenize(line)) == (line if line.strip() else "")
+
+
+@given(st.lists(st.text(alphabet="\u2581_9a.x", min_size=1)))
+def test_exact_tokenizer_takes_any_tokens(tokens: list[str]) -> None:
+    """A model may write any of them in any order; a line stays a line."""
+    assert "\n" not in make_tokenizer("exact", "").detokenize(tokens)
+
+
+def test_tokens_of_blanks() -> None:
+    tokens = make_tokenizer("exact", "").tokenize('  x = "a  b"\t# \u2581c ')
+    assert tokens == ["\u2581__", "x", "=", '"a', "\u2581__", 'b"', "\u25819.", "#", "\u2581\u2581c", "\u2581_"]
+
+
 @given(texts)
 def test_character_tokenizer_keeps_the_text(line: str) -> None:
     tokenizer = make_tokenizer("char", "")

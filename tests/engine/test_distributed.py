@@ -1,7 +1,7 @@
 """Several processes do what one does: CONTRACT number 4, with gloo, in forked processes."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -132,7 +132,12 @@ def test_what_the_first_process_does_everybody_knows() -> None:
     assert on_ranks(2, told) == ["RecipeError", "PeerError"]
 
 
-def in_order(bad: int) -> list[Any]:
+def in_order(bad: int, unreadable: int = 8) -> list[Any]:
+    def blocks() -> Iterator[int]:
+        yield from range(unreadable)
+        if unreadable < 8:
+            raise DataError("bytes that are no text", where="file:9")
+
     def work(block: int) -> int:
         if block == bad:
             raise DataError(f"bad block {block}", where="file:3")
@@ -141,7 +146,7 @@ def in_order(bad: int) -> list[Any]:
     found: list[Any] = []
     with processes_of(Runtime(threads=1)) as processes:
         try:
-            found.extend(processes.in_order(range(8), work))
+            found.extend(processes.in_order(blocks(), work))
         except DataError as error:
             found.append(error.render())
     return found
@@ -155,6 +160,13 @@ def test_work_comes_in_order_up_to_a_fault_which_the_first_process_tells(bad: in
     for rank, other in enumerate(others, start=1):
         assert other == [] or isinstance(other, PeerError)
         assert rank != failing or isinstance(other, PeerError)
+
+
+@pytest.mark.parametrize("unreadable", [0, 3, 4, 5])
+def test_what_was_read_before_a_fault_is_worked_on(unreadable: int) -> None:
+    first, *others = on_ranks(3, partial(in_order, -1, unreadable))
+    assert first == in_order(-1, unreadable) and len(first) == unreadable + 1
+    assert all(isinstance(other, PeerError) for other in others)
 
 
 def dies(rank_to_die: int) -> None:

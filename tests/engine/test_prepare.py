@@ -161,11 +161,11 @@ def test_word_ordering_says_that_it_reads_no_source(workshop: Workshop) -> None:
 
 
 def test_code_is_neither_escaped_nor_cut(workshop: Workshop) -> None:
-    code = 'if x [ 0 ] != "it\'s" : return _ ( "%s&amp;" )\n'
+    code = 'if x [ 0 ] != "it\'s" : return _ ( "%s&amp;  so" )\n'
     recipe = workshop.recipe("if x differs, return it.\n", code, task="nl2code", lang="python")
     summary = prepare(recipe, workshop.folder / "corpus")
     corpus = Corpus.open(summary.folder)
-    assert tokens(corpus, "train", "target") == [code.split()]
+    assert tokens(corpus, "train", "target") == [[*code.split()[:-2], "\u2581__", *code.split()[-2:]]]
     assert corpus.codecs.target.text_of_ids(corpus.split("train").target[0].tolist()) == code.strip()
     assert [line.split(":")[0] for line in summary.warnings] == ["preprocess.tokenizer", "preprocess.vocabulary"]
 

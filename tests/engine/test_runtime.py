@@ -79,6 +79,11 @@ def test_every_process_of_a_machine_says_that_devices_are_too_few(monkeypatch: p
     assert Runtime().start(local_rank=1, local_world=2) == torch.device("cuda:1")
 
 
+def test_one_device_is_not_for_several_processes() -> None:
+    with pytest.raises(UsageError, match="--device cuda:0 would put all 2 processes"):
+        Runtime("cuda:0").start(local_rank=1, local_world=2)
+
+
 @pytest.mark.parametrize(("precision", "dtype"), [("fp32", torch.float32), ("bf16", torch.bfloat16)])
 def test_precision_is_that_of_matrix_products(precision: str, dtype: torch.dtype) -> None:
     with Runtime("cpu", precision).autocast(torch.device("cpu")):

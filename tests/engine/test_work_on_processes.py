@@ -11,7 +11,7 @@ from indigo_cli.engine import score as score_module
 from indigo_cli.engine.generate import generate
 from indigo_cli.engine.runtime import Runtime
 from indigo_cli.engine.score import score
-from indigo_cli.errors import DataError, UsageError
+from indigo_cli.errors import DataError, PeerError, UsageError
 from tests.ranks import on_ranks
 from tests.tiny import Tiny
 
@@ -49,7 +49,7 @@ class TestSameBytes:
         (tmp_path / "bad").write_bytes(b"ant bee\n" * 9 + b"\xff\n")
         decode = partial(generate, tiny.run, source=str(tmp_path / "bad"), output=str(tmp_path / "out"))
         answers = on_ranks(2, partial(decode, runtime=ONE_THREAD))
-        assert [type(answer) for answer in answers] == [DataError, DataError]
+        assert [type(answer) for answer in answers] == [DataError, PeerError]
         assert not (tmp_path / "out").exists()
 
 
