@@ -1,6 +1,5 @@
 """Recipes: what a good one becomes, and that every bad one says what is wrong, where, and how to mend it."""
 
-import pickle
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,11 +30,6 @@ def faults_of(folder: Path, text: str, *overrides: str) -> list[IndigoError]:
     with pytest.raises(RecipeError) as caught:
         load(folder, text, *overrides)
     return caught.value.faults
-
-
-def test_faults_cross_processes() -> None:
-    error = RecipeError([UsageError("a", where="r:1", fix="b"), DataError("c")])
-    assert pickle.loads(pickle.dumps(error)).render() == error.render()
 
 
 def test_the_smallest_recipe_has_a_default_for_everything_else(tmp_path: Path) -> None:
