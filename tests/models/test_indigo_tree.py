@@ -111,9 +111,8 @@ def test_a_node_for_each_history_and_a_path_for_each_order(
 ) -> None:
     orders = [[draw.sample(range(len(t)), len(t)) for _ in range(num_orders)] for t in targets]
     tree = grow_tree(make_batch([[A]] * len(targets), targets, orders))
-    wanted = [
-        {history for order in own for history in histories(t, order)} for t, own in zip(targets, orders, strict=True)
-    ]
+    pairs = list(zip(targets, orders, strict=True))
+    wanted = [{history for order in own for history in histories(target, order)} for target, own in pairs]
     assert tree.num_nodes == sum(map(len, wanted))
     assert tree.words_SN.shape[1] == FIRST + max(map(len, wanted))
     for sentence, (target, own) in enumerate(pairs):
