@@ -125,7 +125,7 @@ def test_every_key_of_the_contract_is_known_and_has_its_default(
     full = load(tmp_path, CONTRACT_RECIPE)
     notes = capsys.readouterr().err.splitlines()
     assert all(line.startswith("note: ") and "has no effect" in line for line in notes)
-    assert sum("[search]" in line for line in notes) == 1
+    assert not any("[search]" in line for line in notes)  # `search-orders` and files of orders use it: train says so
     bare = load(tmp_path, SMALLEST)
     assert replace(full, name="", data=bare.data) == replace(bare, name="")
 

@@ -116,11 +116,18 @@ class OrderedSplit:
         ):
             if max_epochs and at >= max_epochs:
                 return
-            yield MicroBatch(at, position, partial(self.batch, items, at))
+            yield MicroBatch(at, position, partial(self.batch, items, at), items)
 
     def once(self) -> Iterator[MicroBatch]:
         """Yield every item once, in batches that are always the same."""
-        target, source = self._lengths
+        return self.drawn(0)
+
+    def drawn(self, count: int) -> Iterator[MicroBatch]:
+        """Yield some items once, drawn by the seed, all if `count` is 0; the batches are always the same."""
+        chosen = np.arange(len(self))
+        if 0 < count < len(self):
+            chosen = np.sort(np.random.default_rng(self._seed).permutation(len(self))[:count])
+        target, source = (lengths[chosen] for lengths in self._lengths)
         batches = epoch_batches(target, source, batch_tokens=self._batch_tokens, seed=0, epoch=0)
         for position, items in enumerate(batches):
-            yield MicroBatch(0, position, partial(self.batch, items, 0))
+            yield MicroBatch(0, position, partial(self.batch, chosen[items], 0), chosen[items])
