@@ -1,7 +1,7 @@
 """The recipe's [search] section: how generation orders are searched, and what is learnt from those found."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from indigo_cli.core.settings import Count, NonNegativeFloat, NonNegativeInt, PositiveFloat, Rate
@@ -61,11 +61,21 @@ class SearchConfig:
         return round(self.bootstrap_steps * max_steps) if share else int(self.bootstrap_steps)
 
 
-FREE_ON_RESUME = ("search.sentences", "search.batch_tokens")
-"""Keys that a resumed run may change: no update depends on them."""
+_WITHOUT_EFFECT = ("search.sentences", "search.batch_tokens")
+"""Keys on which no update depends."""
 
 Fault = tuple[tuple[str, str], str, str]
 """Key, what is wrong, how to mend it."""
+
+
+def free_on_resume(order_name: str) -> tuple[str, ...]:
+    """Return the keys of [search] that a run in this order may change when it is resumed."""
+    return _WITHOUT_EFFECT if order_name in (SEARCHED, "file") else ("search.",)
+
+
+def keys_set(search: SearchConfig) -> list[str]:
+    """Return the keys that have another value than they have by default."""
+    return [f"search.{key.name}" for key in fields(search) if getattr(search, key.name) != key.default]
 
 
 def searched_faults(tables: Mapping[str, Mapping[str, Any]], search: SearchConfig, max_steps: int) -> Iterator[Fault]:

@@ -1,7 +1,9 @@
-"""How good a model is on `valid`: losses on all of it, scores on a sample.
+"""How good a model is on `valid`: losses, and scores on a sample.
 
 Of several processes each takes a part, and all get the figures of the whole.
 """
+
+from typing import Protocol
 
 import torch
 from torch import nn
@@ -15,20 +17,53 @@ from indigo_cli.engine.signals import StopRequest
 from indigo_cli.engine.updates import LossParts
 
 
+class ValidLosses(Protocol):
+    """Adds up what the targets of `valid` cost."""
+
+    def __call__(self, stop: StopRequest) -> LossParts:
+        """Return the sums over this process' part, or over what a stop left of it; all processes know the same parts.
+
+        The system is in evaluation mode.
+        """
+        ...
+
+
+class GivenLosses:
+    """All of `valid` in given orders.
+
+    Args:
+        system: On its device, perhaps sharded.
+        split: With the orders.
+    """
+
+    def __init__(self, system: nn.Module, split: OrderedSplit, *, processes: Processes, runtime: Runtime) -> None:
+        self._system, self._split, self._processes, self._runtime = system, split, processes, runtime
+
+    def __call__(self, stop: StopRequest) -> LossParts:
+        """See `ValidLosses`."""
+        parts = LossParts()
+        rank, world = self._processes.rank, self._processes.world
+        with torch.no_grad(), self._runtime.autocast(self._processes.device):
+            for group in chunked(self._split.once(), world):
+                has_own = rank < len(group)  # a sharded model needs every process to take part
+                batch = group[rank if has_own else 0].load().to(self._processes.device)
+                parts.add(self._system(batch), times=float(has_own))
+                if stop and world == 1:
+                    break
+        return parts
+
+
 class Validator:
     """Computes without dropout and smoothing, and leaves the random state alone.
 
     Args:
         system: In training mode between two calls.
-        split: With the orders that targets are scored in.
+        losses: What targets cost.
         sample: Sentences to decode, None for none.
     """
 
-    def __init__(
-        self, system: nn.Module, split: OrderedSplit, sample: Sample | None, *, processes: Processes, runtime: Runtime
-    ) -> None:
-        self._system, self._split, self._sample = system, split, sample
-        self._processes, self._runtime = processes, runtime
+    def __init__(self, system: nn.Module, losses: ValidLosses, sample: Sample | None, *, processes: Processes) -> None:
+        self._system, self._losses, self._sample, self._processes = system, losses, sample, processes
 
     def figures(self, stop: StopRequest) -> dict[str, float] | None:
         """Return losses and scores by their names in the log; None if a stop was asked for in between."""
@@ -46,16 +81,3 @@ class Validator:
             return figures
         finally:
             self._system.train()
-
-    def _losses(self, stop: StopRequest) -> LossParts:
-        """Return the sums over this process' part of the split, or over what a stop left of it."""
-        parts = LossParts()
-        rank, world = self._processes.rank, self._processes.world
-        with torch.no_grad(), self._runtime.autocast(self._processes.device):
-            for group in chunked(self._split.once(), world):
-                has_own = rank < len(group)  # a sharded model needs every process to take part
-                batch = group[rank if has_own else 0].load().to(self._processes.device)
-                parts.add(self._system(batch), times=float(has_own))
-                if stop and world == 1:
-                    break
-        return parts

@@ -48,7 +48,13 @@ def tree_losses(system: "Indigo", batch: Batch, memory_SXD: Tensor, smoothing: f
         "word": ((terms.word_SM * tree.weight_SM).sum(), float(batch.num_predictions)),
         "position": (position.detach(), float(num_positions)),
     }
-    return Losses(terms.objective + position, parts, float(batch.num_predictions))
+    return Losses(
+        terms.objective + position,
+        parts,
+        float(batch.num_predictions),
+        num_nodes=tree.num_nodes,
+        num_steps=tree.path_SKT.shape[1] * batch.num_tokens,
+    )
 
 
 def tree_log_probs(system: "Indigo", batch: Batch, memory_SXD: Tensor) -> StepLogProbs:

@@ -24,11 +24,14 @@ class Losses:
         objective: Smoothed sum to backpropagate, a scalar in nats.
         parts: For each of `word` and `position`: the plain sum in nats (0-d tensor) and the number of its terms.
         weight: What to divide the objective by, T + 1 a sentence.
+        num_nodes, num_steps: Of prefix trees: their nodes, and the steps of all their orders; 0 where there are none.
     """
 
     objective: Tensor
     parts: dict[str, tuple[Tensor, float]]
     weight: float
+    num_nodes: int = 0
+    num_steps: int = 0
 
 
 @dataclass(frozen=True)
