@@ -273,11 +273,6 @@ def test_python_m_is_the_command() -> None:
     assert subprocess.run(line, capture_output=True, text=True, check=True).stdout == f"indigo {__version__}\n"
 
 
-def test_a_command_that_is_still_to_come_is_known(indigo: Indigo) -> None:
-    done = indigo("search-orders", "run")
-    assert done.status == 2 and "`indigo search-orders` comes in a later version" in done.err
-
-
 @pytest.mark.parametrize(
     "error",
     [
