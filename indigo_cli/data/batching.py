@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 PAIRS_PER_TOKEN = 256
 """Relation matrices are quadratic: a batch may hold `PAIRS_PER_TOKEN * batch_tokens` pairs of target positions."""
+FEWEST_NODES = 4096
+"""Trees are not cut below so many nodes: they fit into any memory, and small products are slow."""
 SOURCE_SLACK = 4
 """A source token costs one over this of a target token where sources are so much longer that memory would run out."""
 
@@ -58,16 +60,17 @@ def cut_for_trees(lengths: Lengths, *, num_orders: int, batch_tokens: int, ends:
     Args:
         lengths: (S,) target lengths of the batch.
         num_orders: Of each target.
-        batch_tokens: Tokens times orders of a part; see also `PAIRS_PER_TOKEN`.
+        batch_tokens: Tokens times orders of a part, not counted below `FEWEST_NODES`; see also `PAIRS_PER_TOKEN`.
         ends: Rows of a tree beside its words.
     """
     if num_orders == 1:
         return [slice(0, len(lengths))]
+    budget = max(batch_tokens, FEWEST_NODES)
     parts, first, longest = [], 0, 0
     for place, length in enumerate(lengths.tolist()):
         longest = max(longest, length)
         count, nodes = place + 1 - first, num_orders * longest
-        fits = count * nodes <= batch_tokens and count * (nodes + ends) ** 2 <= PAIRS_PER_TOKEN * batch_tokens
+        fits = count * nodes <= budget and count * (nodes + ends) ** 2 <= PAIRS_PER_TOKEN * budget
         if not fits and place > first:
             parts.append(slice(first, place))
             first, longest = place, length
