@@ -110,6 +110,14 @@ def grow_tree(batch: Batch) -> OrderTree:
     )
 
 
+def count_nodes(target_ST: Tensor, orders_SKT: Tensor, lengths_S: Tensor) -> Tensor:
+    """Return (S,) how many nodes the tree of each sentence has; nobody waits for the device."""
+    words = target_ST[:, None].expand(orders_SKT.shape).gather(2, orders_SKT)
+    left_row, _ = _neighbours(_path_positions(orders_SKT))
+    _, created = _firsts(words, left_row, lengths_S)
+    return created.flatten(1).sum(dim=1)
+
+
 def _real(lengths_S: Tensor, length: int) -> Tensor:
     return torch.arange(length, device=lengths_S.device) < lengths_S[:, None]
 

@@ -135,8 +135,9 @@ def _train(
     sample = _sample(recipe, corpus, system, device=processes.device, runtime=runtime)
     called = processes.spread(system, recipe.train.sharding)
     teaching = teacher.teaching(system, bootstrap_updates=bootstrap_updates, processes=processes, runtime=runtime)
-    losses = teaching.losses
-    validator = None if losses is None else Validator(system, losses, sample, processes=processes)
+    validator = None
+    if teaching.losses is not None:
+        validator = Validator(system, teaching.losses, sample, processes=processes, watchers=teaching.watchers)
     with ExitStack() as stack:
 
         def begin() -> None:

@@ -29,8 +29,8 @@ from indigo_cli.engine.spikes import Spikes, spike_line
 from indigo_cli.engine.train_config import LOSS, TrainConfig
 from indigo_cli.engine.train_summary import TrainSummary
 from indigo_cli.engine.updates import Number, StepReport, updates
-from indigo_cli.engine.validate import Validator
-from indigo_cli.engine.validations import Validations
+from indigo_cli.engine.validate import Validator, say_figures
+from indigo_cli.engine.validations import Validations, Watcher
 from indigo_cli.engine.window import Window
 from indigo_cli.errors import PeerError, RunError
 
@@ -82,6 +82,7 @@ class Loop:
         self.keeper = Keeper(run, keep=config.keep, writes=processes.is_first)
         self.losses = Validations(LOSS, higher_is_better=False)
         self.validations = Validations(config.best_by, higher_is_better=config.higher_is_better)
+        self.watchers: list[Watcher] = [self.losses, self.validations, *(validator.watchers if validator else ())]
         self.window, self.spikes = Window(), Spikes(config.spike_factor)
         self.step = self.epoch = self.skip = self.validated = 0
         self.recent_ids: dict[int, tuple[str, ...]] = {}  # of the updates that were not checked yet
@@ -95,8 +96,8 @@ class Loop:
             self._resume(found)
         with ExitStack() as stack:
             valid_rows = self.processes.first_does(lambda: self._open_writers(stack))
-            for validations in (self.losses, self.validations):
-                validations.restore(valid_rows)
+            for watcher in self.watchers:
+                watcher.restore(valid_rows)
             self.validated = max((row["step"] for row in valid_rows), default=0)
             with stop_requests() as stop:
                 if self._loop(stop):
@@ -266,17 +267,15 @@ class Loop:
         figures = self.validator.figures(stop)
         if figures is None:
             return True
-        for validations in (self.losses, self.validations):
-            validations.add(self.step, figures)
+        for watcher in self.watchers:
+            watcher.add(self.step, figures)
         best = self._best()
         if self.step in best:  # saved before the row: a run that is killed in between validates again
             self._save(["best"] if self.step == best[0] else [])
         cpu_minutes = self.limits.cpu_minutes()
         self._write({"step": self.step, "epoch": self.epoch, "split": "valid", **figures, "cpu_minutes": cpu_minutes})
         self.validated = self.step
-        scores = "".join(f", {name} {value:.2f}" for name, value in figures.items() if not name.startswith(LOSS))
-        say = console.status if scores else console.detail
-        say(f"step {self.step}: validation loss {figures[LOSS]:.4f}{scores}")
+        say_figures(self.step, figures)
         return False
 
     def _best(self) -> list[int]:

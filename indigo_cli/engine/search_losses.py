@@ -1,18 +1,24 @@
 """What held-out targets cost in the best order that the model finds for them: the validation loss of searched orders.
 
-It is the same figure from the first validation on, whatever training does at the time.
+It is the same figure from the first validation on, whatever training does at the time. The same search gives the
+figures that show whether the orders say anything.
 """
 
 from collections.abc import Iterator
+from operator import itemgetter
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from indigo_cli.core.chunks import chunked
+from indigo_cli.core.vocab import Vocabulary
 from indigo_cli.data.batch import Batch
 from indigo_cli.decoding.order_search import FoundOrders
 from indigo_cli.engine.distributed import Processes
+from indigo_cli.engine.found_targets import found_targets
+from indigo_cli.engine.health_flags import frequent_types
+from indigo_cli.engine.order_health import SEARCH, FoundTarget, OrderHealth
 from indigo_cli.engine.order_source import OrderedSplit
 from indigo_cli.engine.runtime import Runtime
 from indigo_cli.engine.search_config import SearchConfig
@@ -29,6 +35,7 @@ class SearchedLosses:
         system: On its device, whole.
         split: `valid` in l2r.
         reference: The same in the order of the reference, None if that is l2r or none.
+        vocabulary: Of the targets.
         words: See `search_valid`.
     """
 
@@ -39,10 +46,13 @@ class SearchedLosses:
         reference: OrderedSplit | None,
         config: SearchConfig,
         *,
+        vocabulary: Vocabulary,
         words: WholeWords | None,
         processes: Processes,
         runtime: Runtime,
     ) -> None:
+        self._vocabulary = vocabulary
+        self._found: list[tuple[int, list[FoundTarget]]] = []  # of the last call, by the number of the batch
         self._system, self._split, self._reference = system, split, reference
         self._config, self._words, self._processes, self._runtime = config, words, processes, runtime
 
@@ -50,6 +60,7 @@ class SearchedLosses:
         """See `ValidLosses`."""
         zero = torch.zeros((), device=self._processes.device)
         parts = LossParts({"word": zero, "position": zero}, {"word": 0.0, "position": 0.0})
+        self._found.clear()
         searched = search_valid(
             self._system,
             self._split,
@@ -59,6 +70,8 @@ class SearchedLosses:
             runtime=self._runtime,
         )
         for (batch, found), reference in zip(searched, self._references(), strict=False):
+            number = len(self._found) * self._processes.world + self._processes.rank
+            self._found.append((number, found_targets(batch, found, self._vocabulary)))
             words, slots = self._best(found)
             if reference is not None:
                 words, slots = self._with_reference(reference, words, slots)
@@ -72,6 +85,15 @@ class SearchedLosses:
             if stop and self._processes.world == 1:
                 break
         return parts
+
+    def figures(self) -> dict[str, Any]:
+        """See `ValidLosses`; added up in the order of the batches, whichever process had them."""
+        health = OrderHealth(frequent=frequent_types(self._vocabulary))
+        for _, targets in sorted(self._processes.lists(self._found), key=itemgetter(0)):
+            for target in targets:
+                health.add(target)
+        self._found.clear()
+        return {SEARCH: health.row()}
 
     def _best(self, found: FoundOrders) -> tuple[Tensor, Tensor]:
         """Return (S,) log-probabilities of words with `<eod>`, and of slots, of the best candidate of each."""

@@ -12,6 +12,7 @@ from indigo_cli.data.corpus import Corpus
 from indigo_cli.data.fresh_pieces import why_no_effect
 from indigo_cli.engine.assign import OrderConfig, orders_of_file
 from indigo_cli.engine.distributed import Processes
+from indigo_cli.engine.health_flags import HealthWatch
 from indigo_cli.engine.lessons import FileLessons, GivenLessons, Lessons, SearchedLessons
 from indigo_cli.engine.order_planner import Searching
 from indigo_cli.engine.order_source import OrderedSplit
@@ -21,6 +22,7 @@ from indigo_cli.engine.search_config import SEARCHED, keys_set
 from indigo_cli.engine.search_losses import SearchedLosses
 from indigo_cli.engine.training_orders import order_digest, rule_of_recipe
 from indigo_cli.engine.validate import GivenLosses, ValidLosses
+from indigo_cli.engine.validations import Watcher
 from indigo_cli.engine.whole_words import WholeWords
 from indigo_cli.errors import UsageError
 
@@ -39,11 +41,13 @@ class Teaching:
         stream: Where micro-batches come from.
         lessons: What they are made of.
         losses: Of validations; None where there is nothing to validate on.
+        watchers: Of their figures.
     """
 
     stream: OrderedSplit
     lessons: Lessons
     losses: ValidLosses | None
+    watchers: tuple[Watcher, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -116,11 +120,12 @@ class Teacher:
                 self._split("valid", OrderConfig()),
                 None if reference.name == "l2r" else self._split("valid", reference),
                 config,
+                vocabulary=codec.vocabulary,
                 words=words,
                 processes=processes,
                 runtime=runtime,
             )
-        return Teaching(split, lessons, losses)
+        return Teaching(split, lessons, losses, (HealthWatch(config, bootstrap_updates),))
 
     def _given(self, split: OrderedSplit) -> Lessons:
         """Return the lessons of a rule or a file, and say which keys of [search] do nothing."""
