@@ -74,5 +74,5 @@ def search_orders(
     )
     if summary is not None:
         console.status(summary.text())
-        for flag in summary.warnings():
-            console.warn(flag)
+        for flag in summary.flags():
+            flag.say()

@@ -22,15 +22,19 @@ from indigo_cli.data.orders_file import OrdersRow, read_order_rows, write_orders
 from indigo_cli.engine.checkpoint import MODEL_FILE
 from indigo_cli.engine.distributed import processes_of
 from indigo_cli.engine.generate import say
+from indigo_cli.engine.health_flags import frequent_types
+from indigo_cli.engine.line_scores import buckets
 from indigo_cli.engine.lines import LineCount
 from indigo_cli.engine.loaded_run import LoadedRun, load_run
+from indigo_cli.engine.order_health import LENGTHS, OrderHealth
 from indigo_cli.engine.order_searcher import Found, OrderSearcher
 from indigo_cli.engine.runtime import Runtime
-from indigo_cli.engine.search_config import SEARCHED, SearchConfig
+from indigo_cli.engine.search_config import NO_REFERENCE, SEARCHED, SearchConfig
 from indigo_cli.engine.search_parts import SearchParts, check_same
 from indigo_cli.engine.search_summary import SearchSummary
 from indigo_cli.engine.targets import split_items
 from indigo_cli.errors import RecipeError, UsageError
+from indigo_cli.orders import ORDERS
 
 BLOCK_TARGETS = 512
 """Kept targets of a block: seconds to minutes of work, all that a kill can cost."""
@@ -110,9 +114,15 @@ def search_split(
                     bar.advance(len(found))
         if not processes.is_first:
             return None
-        summary = SearchSummary(job.split.target.lengths, config.beam_size, output=path)
-        if processes.device.type != "cpu":
-            summary.unit = "device second"
+        summary = SearchSummary(
+            OrderHealth(
+                lengths=buckets(job.split.target.lengths) if len(job.split) else LENGTHS,
+                frequent=frequent_types(loaded.codecs.target.vocabulary),
+            ),
+            learnt=_learnt(loaded),
+            output=path,
+            unit="CPU second" if processes.device.type == "cpu" else "device second",
+        )
         write_orders(path, job.header(), job.rows(summary), overwrite=overwrite)
         job.parts.remove()
     say(job.warnings())
@@ -133,6 +143,15 @@ def search_config(run: LoadedRun, overrides: Sequence[str]) -> SearchConfig:
     if config is None:
         raise RecipeError(faults)
     return config
+
+
+def _learnt(run: LoadedRun) -> SearchConfig:
+    """Return how the run came by its orders: it searched, or it has learnt a predefined one from the start."""
+    name = run.recipe.order.name
+    if name == SEARCHED:
+        config: SearchConfig = run.recipe.search
+        return config
+    return SearchConfig(bootstrap_order=name if name in ORDERS else "l2r", reference=NO_REFERENCE)
 
 
 class _Job:

@@ -18,6 +18,7 @@ from indigo_cli.core.order import Order
 from indigo_cli.data.batch import Batch, Plan, Source
 from indigo_cli.data.batching import PAIRS_PER_TOKEN, token_batches
 from indigo_cli.data.collate import collate
+from indigo_cli.data.order_tree import count_nodes
 from indigo_cli.data.orders_file import OrdersRow
 from indigo_cli.decoding.order_search import FoundOrders, SearchOptions, search_orders
 from indigo_cli.engine.loaded_run import LoadedRun
@@ -38,10 +39,12 @@ class Found:
     Args:
         row: Its orders, with parts and bound.
         l2r: Log-probability of left to right, nats, whether it is among them or not.
+        num_nodes: Of their prefix tree.
     """
 
     row: OrdersRow
     l2r: float
+    num_nodes: int
 
 
 class OrderSearcher:
@@ -102,8 +105,11 @@ class OrderSearcher:
                 sums = self._clean_sums(items, batch, orders)
             else:
                 orders, sums = found.orders, torch.stack((found.word, found.slot, found.end))
-        free = found.alive.cpu().numpy()[:, : self.config.beam_size]
-        return _results(items, orders.cpu().numpy(), sums.double().cpu().numpy(), free)
+        # Empty targets have one order, which is both: the reference joins in the first step of a search.
+        free = slice(0, max(orders.shape[1] - 1, 1))
+        nodes = count_nodes(batch.target, orders[:, free], batch.lengths).tolist()
+        alive = found.alive[:, free].cpu().numpy()
+        return _results(items, orders.cpu().numpy(), sums.double().cpu().numpy(), alive, nodes)
 
     def _search(self, batch: Batch, keys: Tensor) -> FoundOrders:
         """Search; without dropout left to right rides along, and what is found has its clean price already."""
@@ -149,13 +155,18 @@ class OrderSearcher:
 
 
 def _results(
-    items: Sequence[Item], orders_SKT: NDArray[np.int64], sums_3SK: NDArray[np.float64], alive_SB: NDArray[np.bool_]
+    items: Sequence[Item],
+    orders_SKT: NDArray[np.int64],
+    sums_3SK: NDArray[np.float64],
+    alive_SB: NDArray[np.bool_],
+    nodes_S: Sequence[int],
 ) -> Iterator[Found]:
     """Yield the orders that exist, and the price of left to right, which stands last."""
-    for item, orders, sums, alive in zip(items, orders_SKT, sums_3SK.swapaxes(0, 1), alive_SB, strict=True):
+    sums_S3K = sums_3SK.swapaxes(0, 1)
+    for item, orders, sums, alive, nodes in zip(items, orders_SKT, sums_S3K, alive_SB, nodes_S, strict=True):
         places = np.flatnonzero(alive)
         own: list[Order] = [tuple(orders[k, : len(item.target)].tolist()) for k in places]
-        yield Found(best_first(item, own, sums[:, places]), l2r=float(sums[:, -1].sum()))
+        yield Found(best_first(item, own, sums[:, places]), l2r=float(sums[:, -1].sum()), num_nodes=nodes)
 
 
 def check_searchable(run: LoadedRun) -> None:

@@ -73,7 +73,9 @@ class SearchParts:
         with open_output(self._path(number), overwrite=True) as stream:
             stream.write(dump_object({"format": FORMAT, "version": VERSION, "block": number, "seconds": seconds}))
             for result in found:
-                stream.write(dump_object({**row_fields(result.row), "l2r_log_prob": result.l2r}))
+                stream.write(
+                    dump_object({**row_fields(result.row), "l2r_log_prob": result.l2r, "nodes": result.num_nodes})
+                )
 
     def read(self, number: int, ids: Sequence[int]) -> tuple[float, list[Found]]:
         """Return what was kept of a block.
@@ -144,6 +146,8 @@ def check_same(old: Mapping[str, Any], new: Mapping[str, Any], *, what: str, whe
 def _parse(fields: Mapping[str, Any], where: str) -> Found:
     row = parse_row(fields, where)
     l2r: Any = fields.get("l2r_log_prob")
-    if row.log_probs is None or row.parts is None or row.bound is None or not is_finite(l2r):
+    nodes: Any = fields.get("nodes")
+    whole = row.log_probs is not None and row.parts is not None and row.bound is not None
+    if not (whole and is_finite(l2r) and type(nodes) is int):
         raise DataError("the row is not whole", where=where)
-    return Found(row, float(l2r))
+    return Found(row, float(l2r), nodes)
