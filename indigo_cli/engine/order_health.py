@@ -143,8 +143,9 @@ class OrderHealth:
         """Return the figures, ready for JSON; without a target those that need one are 0.
 
         `best`, `log_sum`, `l2r`, `word`, `slot`, `end`: nats a target, of -log p; `gain`: per cent; `likely`: shares
-        with p > 0.5; `is_l2r`: share of strictly left to right among best orders of two words or more; `different`:
-        different best orders a target; `u`: nodes of the prefix trees, a step of all orders.
+        with p > 0.5; `is_l2r`: share of strictly left to right among best orders of two words or more (`is_r2l`: right
+        to left); `run`: words in a run of rightward neighbours; `first_place`: 0 left end, 1 right end; `different`:
+        different best orders a target; `orders`: found for a target; `u`: nodes of prefix trees, a step of all orders.
         """
         targets, longer = self.targets, self.best.longer
         total = self._total.means()
@@ -157,7 +158,9 @@ class OrderHealth:
             "end": mean(self.end, targets),
             "likely": {name: mean(self.likely[name], targets) for name in self._costs},
             "is_l2r": mean(self.best.left_to_right, longer),
+            "is_r2l": mean(self.best.right_to_left, longer),
             "tau": mean(self.best.tau, longer),
+            "run": mean(self.best.tokens, self.best.runs),
             "first_place": mean(self.best.first_place, self.best.placed),
             "orders": mean(self.num_orders, targets),
             "different": mean(len(self.different), min(targets, COUNTED)),
