@@ -19,8 +19,8 @@ from indigo_cli.errors import DataError, RecipeError, RunError, UsageError
 from tests.conftest import Indigo
 
 HEAVY = {"torch", "numpy", "rich", "sacrebleu", "sacremoses", "subword_nmt"}
-COMMANDS = [info.callback.__name__ for info in cli.app.registered_commands if info.callback]
-COMPUTING = {"train", "decode", "score", "demo"}
+COMMANDS = [info.callback.__name__.replace("_", "-") for info in cli.app.registered_commands if info.callback]
+COMPUTING = {"train", "decode", "score", "search-orders", "demo"}
 
 
 def python(script: str, *args: str, env: dict[str, str] | None = None) -> subprocess.Popen[bytes]:

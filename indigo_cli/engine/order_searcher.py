@@ -23,7 +23,7 @@ from indigo_cli.data.orders_file import OrdersRow
 from indigo_cli.decoding.order_search import FoundOrders, SearchOptions, search_orders
 from indigo_cli.engine.loaded_run import LoadedRun
 from indigo_cli.engine.runtime import Runtime
-from indigo_cli.engine.score import best_first
+from indigo_cli.engine.score import best_first, not_finite
 from indigo_cli.engine.search_config import SearchConfig
 from indigo_cli.engine.targets import Item
 from indigo_cli.engine.whole_words import WholeWords
@@ -161,12 +161,18 @@ def _results(
     alive_SB: NDArray[np.bool_],
     nodes_S: Sequence[int],
 ) -> Iterator[Found]:
-    """Yield the orders that exist, and the price of left to right, which stands last."""
+    """Yield the orders that exist, and the price of left to right, which stands last.
+
+    Raises:
+        RunError: the model's numbers have broken.
+    """
     sums_S3K = sums_3SK.swapaxes(0, 1)
     for item, orders, sums, alive, nodes in zip(items, orders_SKT, sums_S3K, alive_SB, nodes_S, strict=True):
-        places = np.flatnonzero(alive)
+        places, l2r = np.flatnonzero(alive), float(sums[:, -1].sum())
+        if not len(places) or not np.isfinite(l2r):
+            raise not_finite(item)
         own: list[Order] = [tuple(orders[k, : len(item.target)].tolist()) for k in places]
-        yield Found(best_first(item, own, sums[:, places]), l2r=float(sums[:, -1].sum()), num_nodes=nodes)
+        yield Found(best_first(item, own, sums[:, places]), l2r=l2r, num_nodes=nodes)
 
 
 def check_searchable(run: LoadedRun) -> None:

@@ -154,8 +154,7 @@ def best_first(item: Item, orders: Sequence[Order], sums: NDArray[np.float64]) -
     """
     log_probs = sums.sum(axis=0)
     if not np.isfinite(log_probs).all():
-        what = f"the model gives target {item.line} (from 0) no finite log-probability"
-        raise RunError(what, fix="take another checkpoint, or --precision fp32")
+        raise not_finite(item)
     best_first = np.argsort(-log_probs, kind="stable").tolist()
     words, slots, ends = sums[:, best_first].tolist()
     return OrdersRow(
@@ -166,6 +165,12 @@ def best_first(item: Item, orders: Sequence[Order], sums: NDArray[np.float64]) -
         bound=float(np.logaddexp.reduce(log_probs)),
         rank=item.rank,
     )
+
+
+def not_finite(item: Item) -> RunError:
+    """Return the fault of a model whose numbers have broken."""
+    what = f"the model gives target {item.line} (from 0) no finite log-probability"
+    return RunError(what, fix="take another checkpoint, or --precision fp32")
 
 
 def score(
