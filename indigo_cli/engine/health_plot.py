@@ -31,7 +31,7 @@ LIKELY: tuple[Curve, ...] = (
 )
 SHAPE: tuple[Curve, ...] = (
     ("strictly left to right", ("is_l2r",), L2R, "s--"),
-    ("u: nodes a step of all orders", ("u",), OTHER, "o-"),
+    ("u, nodes of trees a step", ("u",), OTHER, "o-"),
 )
 
 

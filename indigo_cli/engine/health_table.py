@@ -9,7 +9,6 @@ from rich.table import Table
 from indigo_cli.engine.order_health import QUANTILES
 
 COLUMNS = ("tokens", "targets", "best found", "all found", "left to right", "gain", "")
-PERCENT = ", ".join(f"{100 * quantile:.0f}" for quantile in QUANTILES)
 
 
 def length_table(figures: Mapping[str, Any]) -> Table:
@@ -32,13 +31,10 @@ def named_figures(figures: Mapping[str, Any]) -> dict[str, str]:
     shares = [f"{name} {100 * figures[part] / cost:.1f} %" for name, part in parts] if cost else []
     costs = (("best found", "best"), ("all found", "log_sum"), ("left to right", "l2r"))
     return {
-        "-log p of the best": ", ".join(shares),
+        "of -log p": ", ".join(shares),
         "order entropy": f"{figures['entropy']:.3f} nats",
         "targets with p > 0.5": ", ".join(f"{name} {_percent(figures['likely'][key])}" for name, key in costs),
-        **{
-            f"-log p at {PERCENT} %, {name}": ", ".join(f"{nats:.2f}" for nats in figures["quantiles"][key])
-            for name, key in costs
-        },
+        **{f"-log p, {name}": _quantiles(figures["quantiles"][key]) for name, key in costs},
         "strictly left to right": _percent(figures["is_l2r"]),
         "strictly right to left": _percent(figures["is_r2l"]),
         "Kendall tau to left to right": f"{figures['tau']:+.3f}",
@@ -47,8 +43,8 @@ def named_figures(figures: Mapping[str, Any]) -> dict[str, str]:
         "generated first": _words(figures["first_words"]),
         "first from left to right": _words(figures["first_words_l2r"]),
         "different orders": _percent(figures["different"]),
-        "orders a target": f"{figures['orders']:.2f}",
-        "u: nodes a step of all orders": f"{figures['u']:.3f}",
+        "orders found a target": f"{figures['orders']:.2f}",
+        "u, nodes of trees a step": f"{figures['u']:.3f}",
     }
 
 
@@ -61,8 +57,12 @@ def _cells(means: Mapping[str, Any]) -> list[str]:
 def _label(low: int, high: int | None) -> str:
     """Return a range of lengths as text."""
     if high is None:
-        return f"> {low - 1}"
+        return f"{low}+"
     return f"{low}" if low == high else f"{low}–{high}"  # noqa: RUF001
+
+
+def _quantiles(nats: Sequence[float]) -> str:
+    return ", ".join(f"{100 * quantile:.0f} % {value:.2f}" for quantile, value in zip(QUANTILES, nats, strict=True))
 
 
 def _words(words: Sequence[Mapping[str, Any]]) -> str:

@@ -125,7 +125,8 @@ def test_left_to_right_is_no_candidate_and_no_order_found(model: Any, beam: int)
 
 def test_empty_targets(model: Any) -> None:
     """Alone in their batch, where the search makes no step, and beside others."""
-    for targets in ([[], []], [[], [A, B]]):
+    beside: list[list[list[int]]] = [[[], []], [[], [A, B]]]
+    for targets in beside:
         batch, result = search(model, [[A], [B]], targets, 4)
         first = found_targets(batch, result, NAMES)[0]
         assert first.order == () and (first.num_orders, first.num_nodes) == (1, 0)
@@ -136,7 +137,7 @@ def test_empty_targets(model: Any) -> None:
 
 
 def test_nodes_by_sentence_are_those_of_the_trees() -> None:
-    orders = [[(0, 1, 2, 3), (2, 1, 0, 3), (0, 2, 1, 3)], [(0, 1), (1, 0), (1, 0)], [(), (), ()]]
+    orders: list[list[Order]] = [[(0, 1, 2, 3), (2, 1, 0, 3), (0, 2, 1, 3)], [(0, 1), (1, 0), (1, 0)], [(), (), ()]]
     batch = make_batch([[A], [B], [C]], [[A, A, B, A], [C, D], []], orders)
     counts = count_nodes(batch.target, batch.plan.orders, batch.lengths)
     assert counts.tolist() == [histories([A, A, B, A], orders[0]), 4, 0]
