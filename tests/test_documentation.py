@@ -84,7 +84,7 @@ def test_all_pages_run_from_top_to_bottom(tmp_path: Path, monkeypatch: pytest.Mo
         "torchrun",
     }
     assert (tmp_path / "l2r.de").read_text().count("\n") == (tmp_path / "test.en").read_text().count("\n")
-    for picture in ("beams", "by_length", "orders", "sentence"):
+    for picture in ("beams", "by_length", "orders", "sentence", "health"):
         assert (tmp_path / f"{picture}.png").read_bytes().startswith(b"\x89PNG")
 
 
