@@ -186,7 +186,7 @@ class TestStopped:
     def test_it_goes_on_with_what_is_missing(self, search: Search, stopped: bytes, counted: list[int]) -> None:
         search(resume=True)
         assert search.output.read_bytes() == stopped and counted == [8, 8, 8, 8, 4]
-        assert search.summary is not None and search.summary.targets == 60
+        assert search.summary is not None and search.summary.health.targets == 60
         assert not search.parts.exists()
 
     def test_it_must_be_told_to(self, search: Search, stopped: bytes) -> None:
