@@ -16,6 +16,8 @@ from indigo_cli.nn.sentence_dropout import SentenceDropout, uniform
 
 DEAD = -1e9
 """Rank of what may not be chosen; finite, so that nothing becomes NaN."""
+TIE = 2.0**-12
+"""Ranks (nats) that differ by less are taken to be equal."""
 STEP_STRIDE, ORDER_STRIDE = 1 << 40, 1 << 20
 """Numbers of the noise from one step to the next and from one hypothesis to the next: longer than any target."""
 
@@ -171,9 +173,10 @@ class _Search:
             rank = rank + self.options.gumbel * self._gumbel(free, step)
         rank = torch.where(allowed & (self.rank[:, :free, None] > DEAD / 2), rank, DEAD).flatten(1)
         width = min(self.options.beam_size, rank.shape[1])
-        # A stable sort: among equals (equal words in one slot) the first one, however long the other targets are.
-        best, place = (x[:, :width] for x in rank.sort(dim=1, descending=True, stable=True))
-        return place // len(self.index), place % len(self.index), best > DEAD / 2
+        # A stable sort of rounded ranks: equal words make hypotheses that cost the same but for rounding, of which the
+        # first one wins, in whatever batch it stands.
+        place = (rank / TIE).round().sort(dim=1, descending=True, stable=True).indices[:, :width]
+        return place // len(self.index), place % len(self.index), rank.gather(1, place) > DEAD / 2
 
     def _whole_words(self, free: int, step: int) -> Tensor:
         """Return (S, free, T) bool: the next piece of a word that was begun, else first pieces only."""
