@@ -26,15 +26,25 @@ from indigo_cli.commands.evaluate import evaluate
 from indigo_cli.commands.preprocess import preprocess
 from indigo_cli.commands.reorder import reorder
 from indigo_cli.commands.score import score
+from indigo_cli.commands.search_orders import search_orders
 from indigo_cli.commands.show import show
 from indigo_cli.commands.train import train
 from indigo_cli.core import console
 from indigo_cli.errors import IndigoError, PeerError, RunError, UsageError
 
-COMMANDS: tuple[Callable[..., None], ...] = (preprocess, reorder, train, decode, score, evaluate, show, average, demo)
+COMMANDS: tuple[Callable[..., None], ...] = (
+    preprocess,
+    reorder,
+    train,
+    search_orders,
+    decode,
+    score,
+    evaluate,
+    show,
+    average,
+    demo,
+)
 """In the order of work; each is named like its function."""
-PLANNED = ("search-orders",)
-"""Commands that later versions add."""
 ANYWHERE = ("--quiet", "--verbose", "--debug")
 """Options of the whole program that may stand anywhere before `--`: nobody remembers on which side of a command."""
 # Typer raises click's exceptions, older versions the package's, newer ones a copy's; both have this base class.
@@ -43,13 +53,6 @@ CLICK_ERROR: type[Exception] = typer.BadParameter.__mro__[2]
 
 class Group(TyperGroup):
     """The commands, with the options of the whole program accepted after a command's name as well."""
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Find the command; say of one that is still to come that it is."""
-        if args and args[0] in PLANNED:
-            fix = f"this version has {', '.join(function.__name__ for function in COMMANDS)}"
-            raise UsageError(f"`indigo {args[0]}` comes in a later version", where="indigo", fix=fix)
-        return super().resolve_command(ctx, args)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Move the options of the whole program to the front."""

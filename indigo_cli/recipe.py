@@ -10,15 +10,11 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from indigo_cli.core import console
 from indigo_cli.core.settings import (
-    Count,
-    NonNegativeFloat,
     NonNegativeInt,
-    PositiveFloat,
-    Rate,
     apply_overrides,
     did_you_mean,
     parse_section,
@@ -31,6 +27,7 @@ from indigo_cli.decoding.config import DecodeConfig
 from indigo_cli.engine.assess import EvaluateConfig
 from indigo_cli.engine.assign import OrderConfig
 from indigo_cli.engine.prepare_settings import DataConfig, PreprocessConfig
+from indigo_cli.engine.search_config import NO_REFERENCE, SEARCHED, SearchConfig, searched_faults
 from indigo_cli.engine.train_config import TrainConfig
 from indigo_cli.errors import DataError, IndigoError, RecipeError, UsageError
 from indigo_cli.metrics import METRICS
@@ -39,20 +36,6 @@ from indigo_cli.models import MODELS
 from indigo_cli.orders import ORDERS
 from indigo_cli.tasks import PLANNED as PLANNED_TASKS
 from indigo_cli.tasks import TASKS
-
-
-@dataclass(frozen=True)
-class SearchConfig:
-    """The recipe's [search] section: how `order.name = "sao"` finds orders. Checked, but not used in this version."""
-
-    beam_size: Count = 8
-    dropout: Rate = 0.1
-    refresh: Count = 1
-    train_on: Literal["best", "sample", "average"] = "best"
-    reference: str = "l2r"
-    slot_weight: NonNegativeFloat = 1.0
-    bootstrap_order: str = "l2r"
-    bootstrap_steps: PositiveFloat = 0.5
 
 
 @dataclass(frozen=True)
@@ -103,7 +86,6 @@ PATH_KEYS = (
 LATER: dict[str, tuple[str, ...]] = {
     "data.task": PLANNED_TASKS,
     "model.system": ("insertion", "lstm"),
-    "order.name": ("sao",),
     "evaluate.metrics": PLANNED_METRICS,
 }
 """Values of the contract that this version does not have."""
@@ -115,7 +97,9 @@ UNUSED_KEYS: dict[str, tuple[str, ...]] = {
 """Keys of the contract that nothing reads yet: accepted and named on stderr."""
 NAMES: dict[tuple[str, str], Sequence[str]] = {
     ("data", "task"): tuple(TASKS),
-    ("order", "name"): (*ORDERS, "file"),
+    ("order", "name"): (*ORDERS, SEARCHED, "file"),
+    ("search", "reference"): (*ORDERS, NO_REFERENCE),
+    ("search", "bootstrap_order"): tuple(ORDERS),
     ("evaluate", "metrics"): tuple(METRICS),
 }
 """Keys whose values are names in a table."""
@@ -151,7 +135,7 @@ def dump_recipe(recipe: Recipe) -> str:
     """Return the recipe as TOML with every setting written out and absolute paths."""
     table = _without_none(dataclasses.asdict(recipe))
     table["model"] = {"system": recipe.system, **table["model"]}
-    if recipe.search == SearchConfig():
+    if recipe.search == SearchConfig() and recipe.order.name != SEARCHED:
         del table["search"]
     return dump_toml(table)
 
@@ -232,12 +216,10 @@ class _Draft:
             self.unknown(("model",), self.mapping.get("model"), ["system", *_keys_of(_section_classes()["model"])])
         self.check_names()
         self.check_order(system)
+        self.check_search(sections["search"], sections["train"])
         self.check_splits()
         if self.faults or head is None:
             raise RecipeError(sorted(self.faults, key=_line_of))
-        if "search" in self.mapping:
-            self.notes.append(f'[search] has no effect with order.name = "{sections["order"].name}"')
-            sections["search"] = SearchConfig()
         self.note_unused_decoding(sections["data"], sections["decode"])
         return Recipe(name=head.name, seed=head.seed, **sections)
 
@@ -329,9 +311,16 @@ class _Draft:
         if name == "file" and not order.get("file"):
             self.fault(("order", "name"), 'order.name = "file" needs order.file', 'file = "train.orders.jsonl"')
         learns = MODELS[system].orders if system in MODELS else None
-        if learns is not None and isinstance(name, str) and name in ORDERS and name not in learns:
+        if learns is not None and isinstance(name, str) and name in (*ORDERS, SEARCHED) and name not in learns:
             what = f'order.name = "{name}" does not go with model.system = "{system}"'
             self.fault(("order", "name"), what, f"it generates {', '.join(sorted(learns))} only")
+
+    def check_search(self, search: SearchConfig | None, train: TrainConfig | None) -> None:
+        """Check that a run which is to search its orders can and will."""
+        if self.table("order").get("name") == SEARCHED and search is not None and train is not None:
+            tables = {name: self.table(name) for name in ("model", "train")}
+            for key, what, fix in searched_faults(tables, search, train.max_steps):
+                self.fault(key, what, fix)
 
     def reads_source(self) -> bool:
         task = self.table("data").get("task")

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from indigo_cli.engine.checkpoint import read_checkpoint
+from indigo_cli.engine.offline_search import PARTS
 from indigo_cli.engine.run_folder import FACTS_FILE, LOG_FILE
 from indigo_cli.engine.run_log import read_log
 from indigo_cli.errors import CheckpointError
@@ -23,7 +24,8 @@ from tests.fake_spacy import write_fake_spacy
 from tests.runs import log_of, names_in, same, state_of, without_clocks
 from tests.tiny import write_task
 
-SIZES = {"train": 60_000, "valid": 60, "test": 400}
+SIZES = {"train": 60_000, "valid": 60, "test": 1_100}
+"""Three blocks of `search-orders` in test."""
 SETTINGS = ("train.max_steps=40", "train.save_every=2", "train.validate_every=8", "train.keep=1", "model.dropout=0.3")
 TRAINING = tuple(word for setting in SETTINGS for word in ("--set", setting))
 CHILD_SECONDS = 10.0
@@ -80,6 +82,13 @@ JOBS = {
         ("decode", "../run", "--input", "../test.src", "--format", "jsonl", "-o", "made/out.jsonl"),
         "made",
         at_once=True,
+    ),
+    "search-orders": Job(
+        ("search-orders", "../run", "--split", "test", "--beam", "3", "-o", "made/out.jsonl"),
+        "made",
+        again=("--resume",),
+        only_if_finished=False,
+        kills_in_a_row=3,
     ),
 }
 
@@ -261,14 +270,14 @@ def _visible(folder: Path) -> Iterator[Path]:
 
 
 def _contents(folder: Path | None) -> Mapping[str, bytes]:
-    """Return every file under a final name but what has clocks in it or is checked by itself."""
+    """Return every file under a final name but what has clocks in it, is checked by itself, or is a finished block."""
     if folder is None or not folder.exists():
         return {}
     files = {str(path.relative_to(folder)): path for path in _visible(folder) if path.is_file()}
     return {
         name: path.read_bytes()
         for name, path in files.items()
-        if name != LOG_FILE and not name.startswith("checkpoints/")
+        if name != LOG_FILE and not name.startswith("checkpoints/") and not Path(name).parent.name.endswith(PARTS)
     }
 
 
@@ -278,6 +287,9 @@ def half_files(job: Job, trial: Path, whole: Path) -> list[str]:
     wrong = [f"{name} is half or differs" for name, content in found.items() if wanted.get(name) != content]
     if job.at_once and found and found.keys() != wanted.keys():
         wrong.append(f"{', '.join(sorted(wanted.keys() - found.keys()))} of a folder that stands is missing")
+    for part in sorted((trial / job.output).glob(f"*{PARTS}/[!.]*")):
+        if not part.read_bytes().endswith(b"}\n"):
+            wrong.append(f"{part.name} is half")
     for folder in sorted((trial / job.output).glob("checkpoints/[!.]*")):
         try:
             checkpoint = read_checkpoint(folder)

@@ -18,7 +18,7 @@ PAGES = [
     README,
     *(
         ROOT / "docs" / f"{name}.md"
-        for name in ("preprocess", "orders", "training", "decoding", "evaluation", "python")
+        for name in ("preprocess", "orders", "training", "search", "decoding", "evaluation", "python")
     ),
 ]
 """In the order of reading: a page uses files that the ones before it made."""
@@ -71,9 +71,20 @@ def test_all_pages_run_from_top_to_bottom(tmp_path: Path, monkeypatch: pytest.Mo
                 exec(compile(block, page.name, "exec"), names)
             elif language == "sh":
                 shown |= {run(line, indigo) for line in commands(block)}
-    assert shown >= {"preprocess", "reorder", "train", "decode", "score", "evaluate", "show", "average", "torchrun"}
+    assert shown >= {
+        "preprocess",
+        "reorder",
+        "train",
+        "search-orders",
+        "decode",
+        "score",
+        "evaluate",
+        "show",
+        "average",
+        "torchrun",
+    }
     assert (tmp_path / "l2r.de").read_text().count("\n") == (tmp_path / "test.en").read_text().count("\n")
-    for picture in ("beams", "by_length", "orders", "sentence"):
+    for picture in ("beams", "by_length", "orders", "sentence", "health"):
         assert (tmp_path / f"{picture}.png").read_bytes().startswith(b"\x89PNG")
 
 

@@ -22,7 +22,7 @@ LAYERS = (
 FRONT_DOOR = ("__init__.py", "api")
 # Torch may be imported here and above only.
 TORCH_LAYERS = {"api", "engine", "recipe", "demo", "decoding", "models", "nn"}
-TORCH_FILES = {"data/batch.py", "data/collate.py", "data/batching.py"}
+TORCH_FILES = {"data/batch.py", "data/collate.py", "data/batching.py", "data/order_tree.py"}
 # What importing a command's module may load: `--help` imports all of them.
 LIGHT = {"typer", "indigo_cli.errors", "indigo_cli.core.console", "indigo_cli.core.format", "indigo_cli"}
 

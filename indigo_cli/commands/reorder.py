@@ -97,6 +97,6 @@ def order_config(name: str, *, splits: Sequence[str], parses: Sequence[str], ove
         known = f"the orders are {' '.join(ORDERS)}"
         near = did_you_mean(config.name, ORDERS)
         if config.name == "sao":
-            near, known = "", "searched orders come from `indigo search-orders`, which is not in this version"
+            near, known = "", "searched orders come from a trained run: `indigo search-orders RUN`"
         raise UsageError(f"there is no predefined order {config.name!r}", where="ORDER", fix=f"{near} {known}".strip())
     return config

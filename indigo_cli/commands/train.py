@@ -14,7 +14,7 @@ def train(
     corpus: Annotated[
         Path | None, typer.Option("--corpus", help="Corpus folder.", show_default="runs/NAME/corpus")
     ] = None,
-    order: Annotated[str | None, typer.Option("--order", help="l2r r2l odd blt syn cf rf rnd")] = None,
+    order: Annotated[str | None, typer.Option("--order", help="l2r r2l odd blt syn cf rf rnd sao")] = None,
     orders: Annotated[
         list[Path] | None, typer.Option("--orders", help="Orders file; one a split, its header says which.")
     ] = None,

@@ -4,9 +4,11 @@ Shape letters: S sentences, X source length, T target length, K orders of a targ
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 
@@ -84,8 +86,14 @@ class MicroBatch:
     """A place in the stream of training batches, and how to load what stands there.
 
     Of several processes each loads its own places only, but all see the same stream.
+
+    Args:
+        epoch, position: The place.
+        load: Makes the batch, in the orders of the stream.
+        items: (S,) int64 which items of the split it is made of.
     """
 
     epoch: int
     position: int
     load: Callable[[], Batch]
+    items: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))

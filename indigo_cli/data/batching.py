@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 PAIRS_PER_TOKEN = 256
 """Relation matrices are quadratic: a batch may hold `PAIRS_PER_TOKEN * batch_tokens` pairs of target positions."""
+FEWEST_NODES = 4096
+"""Trees are not cut below so many nodes: they fit into any memory, and small products are slow."""
 SOURCE_SLACK = 4
 """A source token costs one over this of a target token where sources are so much longer that memory would run out."""
 
@@ -47,6 +49,32 @@ def token_batches(
         batches.append(order[first:end])
         first = end
     return [batches[i] for i in rng.permutation(len(batches))]
+
+
+def cut_for_trees(lengths: Lengths, *, num_orders: int, batch_tokens: int, ends: int = 2) -> list[slice]:
+    """Return the parts that a batch is cut into where each of its targets becomes a tree of several orders.
+
+    Padding counts, and no two orders are taken to have a node in common: that is known after the search only. A target
+    over the budget is a part alone. One order is never cut: its batch is within the budget.
+
+    Args:
+        lengths: (S,) target lengths of the batch.
+        num_orders: Of each target.
+        batch_tokens: Tokens times orders of a part, not counted below `FEWEST_NODES`; see also `PAIRS_PER_TOKEN`.
+        ends: Rows of a tree beside its words.
+    """
+    if num_orders == 1:
+        return [slice(0, len(lengths))]
+    budget = max(batch_tokens, FEWEST_NODES)
+    parts, first, longest = [], 0, 0
+    for place, length in enumerate(lengths.tolist()):
+        longest = max(longest, length)
+        count, nodes = place + 1 - first, num_orders * longest
+        fits = count * nodes <= budget and count * (nodes + ends) ** 2 <= PAIRS_PER_TOKEN * budget
+        if not fits and place > first:
+            parts.append(slice(first, place))
+            first, longest = place, length
+    return [*parts, slice(first, len(lengths))]
 
 
 def epoch_batches(

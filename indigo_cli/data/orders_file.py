@@ -62,17 +62,30 @@ class OrdersRow:
 
 @dataclass(frozen=True)
 class OrdersFile:
-    """The best order of every kept target of a split.
+    """The orders of every kept target of a split, in the order of the split.
 
     Args:
         header: As it stands in the file.
-        flat: (sum of T,) int32 first orders, in the order of the split.
-        log_probs: (N,) float64 of these orders, nats; None unless every row has them.
+        orders: (K, sum of T) int32, best first; no order twice. Where a target has fewer, its first one again.
+        counts: (N,) how many orders each target has.
+        scores: (K, N) float64 log-probabilities, nats; NaN where there is no order, or no number for it.
     """
 
     header: Mapping[str, Any]
-    flat: NDArray[np.int32]
-    log_probs: NDArray[np.float64] | None
+    orders: NDArray[np.int32]
+    counts: NDArray[np.int64]
+    scores: NDArray[np.float64]
+
+    @property
+    def flat(self) -> NDArray[np.int32]:
+        """(sum of T,) first orders."""
+        first: NDArray[np.int32] = self.orders[0]
+        return first
+
+    @property
+    def log_probs(self) -> NDArray[np.float64] | None:
+        """(N,) log-probabilities of the first orders; None unless every row has them."""
+        return None if np.isnan(self.scores[0]).any() else self.scores[0]
 
 
 def write_orders(
@@ -89,10 +102,11 @@ def write_orders(
     with open_output(path, overwrite=overwrite) as stream:
         stream.write(json.dumps({"format": FORMAT, "version": VERSION, **header}, ensure_ascii=False) + "\n")
         for row in rows:
-            stream.write(_dump_row(row))
+            stream.write(dump_object(row_fields(row)))
 
 
-def _dump_row(row: OrdersRow) -> str:
+def row_fields(row: OrdersRow) -> dict[str, object]:
+    """Return what a line says of a row; `parse_row` reads it."""
     fields: dict[str, object] = {"id": row.id}
     if row.rank is not None:
         fields["rank"] = row.rank
@@ -105,6 +119,11 @@ def _dump_row(row: OrdersRow) -> str:
         fields["end_log_probs"] = [None if p is None else _shorten(p) for p in row.parts.ends]
     if row.bound is not None:
         fields["bound"] = _shorten(row.bound)
+    return fields
+
+
+def dump_object(fields: Mapping[str, object]) -> str:
+    """Return a line of JSON."""
     return json.dumps(fields, separators=(",", ":"), allow_nan=False) + "\n"
 
 
@@ -207,8 +226,9 @@ def read_orders(
     lengths: Sequence[int] | NDArray[np.int64],
     split: str = "",
     corpus: str = "",
+    first_only: bool = False,
 ) -> OrdersFile:
-    """Read the first order of every kept target; rows may stand in any order.
+    """Read the orders of every kept target; rows may stand in any order.
 
     Args:
         path: The file.
@@ -216,6 +236,7 @@ def read_orders(
         lengths: (N,) its tokens.
         split: What the header must say, if it says anything.
         corpus: Digest that the header must say, if it says anything.
+        first_only: Leave out all but the first one.
 
     Raises:
         DataError: another split or corpus, a row that is no permutation of its target, a row too many or too few.
@@ -225,8 +246,9 @@ def read_orders(
     item_of = {target_id: item for item, target_id in enumerate(np.asarray(ids).tolist())}
     sizes = np.asarray(lengths, dtype=np.int64)
     offsets = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(sizes)])
-    flat = np.empty(int(offsets[-1]), dtype=np.int32)
-    log_probs = np.full(len(sizes), np.nan)
+    orders = [np.empty(int(offsets[-1]), dtype=np.int32)]  # by rank
+    scores = [np.full(len(sizes), np.nan)]
+    counts = np.zeros(len(sizes), dtype=np.int64)
     seen = np.zeros(len(sizes), dtype=bool)
     for row in rows:
         item = item_of.get(row.id)
@@ -247,9 +269,17 @@ def read_orders(
                 fix="make the orders from this corpus, e.g. with `indigo reorder`",
             )
         seen[item] = True
-        flat[offsets[item] : offsets[item + 1]] = row.orders[0]
-        if row.log_probs is not None:
-            log_probs[item] = row.log_probs[0]
+        numbers = row.log_probs or (np.nan,) * len(row.orders)
+        different: dict[Order, float] = {}
+        for order, log_prob in zip(row.orders[: 1 if first_only else None], numbers, strict=False):
+            different.setdefault(order, log_prob)
+        counts[item] = len(different)
+        while len(orders) < len(different):
+            orders.append(np.empty_like(orders[0]))
+            scores.append(np.full(len(sizes), np.nan))
+        for rank, (order, log_prob) in enumerate(different.items()):
+            orders[rank][offsets[item] : offsets[item + 1]] = order
+            scores[rank][item] = log_prob
     if not seen.all():
         missing = int(np.asarray(ids)[np.argmin(seen)])
         raise DataError(
@@ -257,7 +287,9 @@ def read_orders(
             where=str(path),
             fix="every kept target of the split needs one row",
         )
-    return OrdersFile(header, flat, None if np.isnan(log_probs).any() else log_probs)
+    for rank in range(1, len(orders)):
+        np.copyto(orders[rank], orders[0], where=np.repeat(counts <= rank, sizes))
+    return OrdersFile(header, np.stack(orders), counts, np.stack(scores))
 
 
 def check_of_target(row: OrdersRow) -> None:

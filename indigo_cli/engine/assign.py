@@ -14,7 +14,7 @@ from indigo_cli.core.console import note
 from indigo_cli.core.settings import NonNegativeInt
 from indigo_cli.core.vocab import UNK
 from indigo_cli.data.files import refuse_existing
-from indigo_cli.data.orders_file import OrdersRow, read_orders, write_orders
+from indigo_cli.data.orders_file import OrdersFile, OrdersRow, read_orders, write_orders
 from indigo_cli.engine.parser import ParserPool, SpacyParses, num_workers
 from indigo_cli.engine.parser_model import find_model
 from indigo_cli.engine.parses import ConlluParses, Item, Parses
@@ -71,14 +71,24 @@ def orders_for_split(
     if config.name == "file":
         if not config.file:
             raise UsageError("the order is to come from a file, but none is named", where="order.file")
-        found = read_orders(
-            config.file, ids=split.lines, lengths=split.target.lengths, split=split_name, corpus=corpus.digest
-        )
-        return found.flat, offsets
+        return orders_of_file(corpus, split_name, config.file, first_only=True).flat, offsets
     flat = np.empty(int(offsets[-1]), dtype=np.int32)
     for start, stop, orders in order_blocks(corpus, split_name, config, seed=seed, epoch=epoch):
         flat[offsets[start] : offsets[stop]] = orders
     return flat, offsets
+
+
+def orders_of_file(corpus: "Corpus", split_name: str, path: str, *, first_only: bool) -> OrdersFile:
+    """Return the orders that a file has for the kept targets of a split; see `read_orders`."""
+    split = corpus.split(split_name)
+    return read_orders(
+        path,
+        ids=split.lines,
+        lengths=split.target.lengths,
+        split=split_name,
+        corpus=corpus.digest,
+        first_only=first_only,
+    )
 
 
 def order_blocks(

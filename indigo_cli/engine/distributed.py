@@ -67,13 +67,13 @@ class Processes:
             raise fault or answer
         return answer  # type: ignore[return-value]
 
-    def lists(self, own: Sequence[str]) -> list[str]:
-        """Return the texts of all processes, one process after another; every process must call."""
+    def lists(self, own: Sequence[Result]) -> list[Result]:
+        """Return the things of all processes, one process after another; every process must call. They must pickle."""
         if self.world == 1:
             return list(own)
-        found: list[list[str]] = [[] for _ in range(self.world)]
+        found: list[list[Result]] = [[] for _ in range(self.world)]
         distributed.all_gather_object(found, list(own))
-        return [text for texts in found for text in texts]
+        return [thing for things in found for thing in things]
 
     def in_order(self, blocks: Iterable[Block], work: Callable[[Block], Result]) -> Iterator[tuple[Block, Result]]:
         """Yield every block with what `work` makes of it, in order, on process 0; the others do their part of the work.

@@ -6,6 +6,7 @@ kill and tells of a full disk by a traceback from outside.
 
 import io
 import time
+from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -58,13 +59,9 @@ class Events:
             self._put(step=last_step + 1, session_log=SessionLog(status=SessionLog.START))
 
     def write(self, row: dict[str, Any]) -> None:
-        """Write the numbers of a row of the log, as `train/loss`, `valid/loss`."""
-        prefix = row.get("split", "train")
-        values = [
-            self._summary.Value(tag=f"{prefix}/{key}", simple_value=value)
-            for key, value in row.items()
-            if key != "step" and isinstance(value, int | float)
-        ]
+        """Write the numbers of a row of the log, as `train/loss`, `valid/loss`, `valid/search/likely/best`."""
+        numbers = _numbers(row.get("split", "train"), {key: value for key, value in row.items() if key != "step"})
+        values = [self._summary.Value(tag=tag, simple_value=value) for tag, value in numbers]
         self._put(step=row["step"], summary=self._summary(value=values))
 
     def _put(self, **content: Any) -> None:
@@ -76,6 +73,15 @@ class Events:
     def close(self) -> None:
         """Close the file."""
         self._stream.close()
+
+
+def _numbers(prefix: str, row: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+    """Yield the numbers of nested objects with their full names; lists are left out."""
+    for key, value in row.items():
+        if isinstance(value, int | float):
+            yield f"{prefix}/{key}", value
+        elif isinstance(value, Mapping):
+            yield from _numbers(f"{prefix}/{key}", value)
 
 
 def _number(path: Path) -> int:

@@ -16,14 +16,24 @@ from indigo_cli.engine.disk import check_writable
 from indigo_cli.engine.distributed import Processes, processes_of
 from indigo_cli.engine.events import wants_events
 from indigo_cli.engine.loop import Loop
-from indigo_cli.engine.loop import TrainSummary as TrainSummary
-from indigo_cli.engine.order_source import OrderedSplit
 from indigo_cli.engine.prepare import default_corpus_folder
 from indigo_cli.engine.run_folder import RunFolder, lock_folder, vocabulary_digests
 from indigo_cli.engine.runtime import Runtime
 from indigo_cli.engine.sample import Sample
-from indigo_cli.engine.start import check_corpus, check_start, checkpoint_to_resume, init_fact, load_init
-from indigo_cli.engine.training_orders import order_digest, orders_of_files, orders_of_recipe, training_splits
+from indigo_cli.engine.search_config import free_on_resume
+from indigo_cli.engine.start import (
+    FREE_ON_RESUME,
+    bootstrap_fact,
+    check_corpus,
+    check_start,
+    checkpoint_to_resume,
+    init_fact,
+    load_init,
+)
+from indigo_cli.engine.teaching import Teacher
+from indigo_cli.engine.train_summary import TrainSummary as TrainSummary
+from indigo_cli.engine.training_orders import orders_of_files, orders_of_recipe, training_splits
+from indigo_cli.engine.validate import Validator
 from indigo_cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -88,20 +98,26 @@ def _train(
     else:
         order_of, order_name = orders_of_recipe(recipe, splits), recipe.order.name
     run_path = output or Path("runs") / recipe.name / order_name
+    teacher = Teacher(recipe, corpus, order_of)
     facts: dict[str, Any] = {
         "corpus": str(corpus_folder.resolve()),
         "corpus_digest": corpus.digest,
         "task": recipe.data.task,
-        "orders": {name: order_digest(name, order) for name, order in order_of.items()},
+        "orders": teacher.digests(),
         "precision": runtime.precision,
         "init": init_fact(init, run_path, resume=resume),
     }
+    bootstrap_updates = 0
+    if teacher.searches:
+        bootstrap_updates = bootstrap_fact(recipe.search, recipe.train.max_steps, run_path, resume=resume)
+        facts["bootstrap_updates"] = bootstrap_updates
     if recipe.train.bpe_dropout and (reason := why_no_effect(corpus)):
         console.note(f"train.bpe_dropout has no effect: {reason}")
     recipe_text = _recipe_text(recipe)
 
     def check() -> None:
-        check_start(run_path, recipe_text, facts, resume=resume)
+        free = (*FREE_ON_RESUME, *free_on_resume(recipe.order.name))
+        check_start(run_path, recipe_text, facts, resume=resume, free=free)
         check_writable(run_path)
 
     processes.first_does(check)
@@ -118,17 +134,10 @@ def _train(
         load_init(system, Path(facts["init"]["run"]), corpus)
     sample = _sample(recipe, corpus, system, device=processes.device, runtime=runtime)
     called = processes.spread(system, recipe.train.sharding)
-    ordered = {
-        name: OrderedSplit(
-            corpus,
-            name,
-            order,
-            seed=recipe.seed,
-            batch_tokens=recipe.train.batch_tokens,
-            bpe_dropout=recipe.train.bpe_dropout if name == "train" else 0.0,
-        )
-        for name, order in order_of.items()
-    }
+    teaching = teacher.teaching(system, bootstrap_updates=bootstrap_updates, processes=processes, runtime=runtime)
+    validator = None
+    if teaching.losses is not None:
+        validator = Validator(system, teaching.losses, sample, processes=processes, watchers=teaching.watchers)
     with ExitStack() as stack:
 
         def begin() -> None:
@@ -140,8 +149,9 @@ def _train(
             recipe.train,
             system,
             called,
-            ordered,
-            sample,
+            teaching.stream,
+            teaching.lessons,
+            validator,
             run_path,
             seed=recipe.seed,
             digests=vocabulary_digests(corpus.codecs),

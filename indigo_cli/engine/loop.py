@@ -7,7 +7,6 @@ update, and all act on the sums.
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,46 +17,22 @@ from indigo_cli.engine import checkpoint as checkpoints
 from indigo_cli.engine.distributed import Processes
 from indigo_cli.engine.events import Events
 from indigo_cli.engine.keep import Keeper
+from indigo_cli.engine.lessons import Lessons
 from indigo_cli.engine.limits import Limits
 from indigo_cli.engine.optim import GuardedStep, make_optimizer
 from indigo_cli.engine.order_source import OrderedSplit
 from indigo_cli.engine.run_folder import LOG_FILE
 from indigo_cli.engine.run_log import Log
 from indigo_cli.engine.runtime import Runtime
-from indigo_cli.engine.sample import Sample
 from indigo_cli.engine.signals import StopRequest, stop_requests
 from indigo_cli.engine.spikes import Spikes, spike_line
 from indigo_cli.engine.train_config import LOSS, TrainConfig
+from indigo_cli.engine.train_summary import TrainSummary
 from indigo_cli.engine.updates import Number, StepReport, updates
-from indigo_cli.engine.validate import Validator
-from indigo_cli.engine.validations import Validations
+from indigo_cli.engine.validate import Validator, say_figures
+from indigo_cli.engine.validations import Validations, Watcher
 from indigo_cli.engine.window import Window
 from indigo_cli.errors import PeerError, RunError
-
-
-@dataclass(frozen=True)
-class TrainSummary:
-    """What a run came to.
-
-    Args:
-        best_loss: Lowest loss of a validation; infinite where there was none.
-        best_by, best_figure: What `best` was chosen by, and how good it is.
-    """
-
-    run: Path
-    step: int
-    parameters: int
-    cpu_minutes: float
-    best_loss: float
-    best_by: str = LOSS
-    best_figure: float = math.nan
-
-    def text(self) -> str:
-        """One line for people."""
-        best = f", best validation loss {self.best_loss:.4f} nats a token" if math.isfinite(self.best_loss) else ""
-        if self.best_by != LOSS and math.isfinite(self.best_figure):
-            best += f", best {self.best_by} {self.best_figure:.2f}"
-        return f"{self.run}: {self.step:,} updates, {self.cpu_minutes:.1f} CPU minutes{best}"
 
 
 class Loop:
@@ -67,8 +42,9 @@ class Loop:
         config: The recipe's [train].
         system: On its device, perhaps sharded.
         called: What training calls, see `Processes.spread`.
-        splits: `train`, and `valid` where it is.
-        sample: What validations decode.
+        stream: Where its micro-batches come from.
+        lessons: What they are made of.
+        validator: None where there is nothing to validate on.
         run: Run folder; it stands and is locked.
         seed: Of dropout.
         digests: Of the vocabularies.
@@ -80,8 +56,9 @@ class Loop:
         config: TrainConfig,
         system: nn.Module,
         called: nn.Module,
-        splits: dict[str, OrderedSplit],
-        sample: Sample | None,
+        stream: OrderedSplit,
+        lessons: Lessons,
+        validator: Validator | None,
         run: Path,
         *,
         seed: int,
@@ -93,10 +70,7 @@ class Loop:
         self.config, self.system, self.called, self.run_path = config, system, called, run
         self.seed, self.digests = seed, digests
         self.processes, self.runtime, self.with_events = processes, runtime, events
-        self.train_split = splits["train"]
-        self.validator: Validator | None = None
-        if "valid" in splits and len(splits["valid"]):
-            self.validator = Validator(system, splits["valid"], sample, processes=processes, runtime=runtime)
+        self.stream, self.lessons, self.validator = stream, lessons, validator
         self.optimizer = make_optimizer(system)
         self.names = {id(parameter): name for name, parameter in system.named_parameters()}  # of the optimizer's own
         self.guard = GuardedStep(self.optimizer, clip_norm=config.clip_norm)
@@ -108,6 +82,7 @@ class Loop:
         self.keeper = Keeper(run, keep=config.keep, writes=processes.is_first)
         self.losses = Validations(LOSS, higher_is_better=False)
         self.validations = Validations(config.best_by, higher_is_better=config.higher_is_better)
+        self.watchers: list[Watcher] = [self.losses, self.validations, *(validator.watchers if validator else ())]
         self.window, self.spikes = Window(), Spikes(config.spike_factor)
         self.step = self.epoch = self.skip = self.validated = 0
         self.recent_ids: dict[int, tuple[str, ...]] = {}  # of the updates that were not checked yet
@@ -121,8 +96,8 @@ class Loop:
             self._resume(found)
         with ExitStack() as stack:
             valid_rows = self.processes.first_does(lambda: self._open_writers(stack))
-            for validations in (self.losses, self.validations):
-                validations.restore(valid_rows)
+            for watcher in self.watchers:
+                watcher.restore(valid_rows)
             self.validated = max((row["step"] for row in valid_rows), default=0)
             with stop_requests() as stop:
                 if self._loop(stop):
@@ -154,6 +129,7 @@ class Loop:
         seconds = found.seconds("window_seconds") if "window_seconds" in facts else 0.0
         self.window = Window.restored(training, seconds=seconds, device=self.processes.device)
         self.spikes.restore(training)
+        self.lessons.restore(training)
         self.step, self.epoch, self.skip = found.count("step"), found.count("epoch"), found.count("skip")
         self.limits.go_on(found.seconds("cpu_seconds"))
         self.keeper.took(found)
@@ -227,7 +203,7 @@ class Loop:
         config = self.config
         if self._at_last_step() or self.processes.first_does(self.limits.out_of_time):
             return
-        stream = self.train_split.stream(epoch=self.epoch, skip=self.skip, max_epochs=config.max_epochs)
+        stream = self.stream.stream(epoch=self.epoch, skip=self.skip, max_epochs=config.max_epochs)
         self.system.train()
         yield from updates(
             self.called,
@@ -242,6 +218,7 @@ class Loop:
             autocast=self.runtime.autocast(self.processes.device),
             processes=self.processes,
             asking=lambda: self._asks(stop),
+            lessons=self.lessons,
         )
 
     def _at_last_step(self) -> bool:
@@ -290,17 +267,15 @@ class Loop:
         figures = self.validator.figures(stop)
         if figures is None:
             return True
-        for validations in (self.losses, self.validations):
-            validations.add(self.step, figures)
+        for watcher in self.watchers:
+            watcher.add(self.step, figures)
         best = self._best()
         if self.step in best:  # saved before the row: a run that is killed in between validates again
             self._save(["best"] if self.step == best[0] else [])
         cpu_minutes = self.limits.cpu_minutes()
         self._write({"step": self.step, "epoch": self.epoch, "split": "valid", **figures, "cpu_minutes": cpu_minutes})
         self.validated = self.step
-        scores = "".join(f", {name} {value:.2f}" for name, value in figures.items() if not name.startswith(LOSS))
-        say = console.status if scores else console.detail
-        say(f"step {self.step}: validation loss {figures[LOSS]:.4f}{scores}")
+        say_figures(self.step, figures)
         return False
 
     def _best(self) -> list[int]:
@@ -317,7 +292,7 @@ class Loop:
             training = self.processes.gathered(checkpoints.training_state(self.optimizer, self.names))
             self.keeper.save(
                 weights=self.processes.gathered(self.system.state_dict()),
-                training={**training, **self.window.state(), **self.spikes.state()},
+                training={**training, **self.window.state(), **self.spikes.state(), **self.lessons.state()},
                 facts={
                     "step": self.step,
                     "epoch": self.epoch,

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from indigo_cli.data.batch import Batch, MicroBatch
-from indigo_cli.data.batching import batch_stream, epoch_batches
+from indigo_cli.data.batching import batch_stream, cut_for_trees, epoch_batches
 from indigo_cli.data.collate import Ids, collate
 from indigo_cli.data.corpus import Corpus
 from indigo_cli.data.fresh_pieces import FreshPieces, why_no_effect
@@ -56,6 +56,22 @@ class OrderedSplit:
 
     def __len__(self) -> int:
         return len(self._split.lines)
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """(N,) tokens of each target, as they are stored."""
+        return self._lengths[0]
+
+    def lines(self, items: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the raw lines of some items."""
+        lines: NDArray[np.int64] = np.asarray(self._split.lines[items], dtype=np.int64)
+        return lines
+
+    def parts(self, micro_batch: MicroBatch, num_orders: int) -> list[NDArray[np.int64]]:
+        """Return the items of a micro-batch in parts that fit the budget with so many orders of each target."""
+        items = micro_batch.items
+        cuts = cut_for_trees(self.lengths[items], num_orders=num_orders, batch_tokens=self._batch_tokens)
+        return [items[cut] for cut in cuts]
 
     def orders(self, epoch: int) -> FlatOrders:
         """Return the orders of an epoch, computing them only when they change."""
@@ -116,11 +132,18 @@ class OrderedSplit:
         ):
             if max_epochs and at >= max_epochs:
                 return
-            yield MicroBatch(at, position, partial(self.batch, items, at))
+            yield MicroBatch(at, position, partial(self.batch, items, at), items)
 
     def once(self) -> Iterator[MicroBatch]:
         """Yield every item once, in batches that are always the same."""
-        target, source = self._lengths
+        return self.drawn(0)
+
+    def drawn(self, count: int) -> Iterator[MicroBatch]:
+        """Yield some items once, drawn by the seed, all if `count` is 0; the batches are always the same."""
+        chosen = np.arange(len(self))
+        if 0 < count < len(self):
+            chosen = np.sort(np.random.default_rng(self._seed).permutation(len(self))[:count])
+        target, source = (lengths[chosen] for lengths in self._lengths)
         batches = epoch_batches(target, source, batch_tokens=self._batch_tokens, seed=0, epoch=0)
         for position, items in enumerate(batches):
-            yield MicroBatch(0, position, partial(self.batch, items, 0))
+            yield MicroBatch(0, position, partial(self.batch, chosen[items], 0), chosen[items])

@@ -120,11 +120,11 @@ def _holds(path: Path, content: str) -> bool:
 
 
 @contextmanager
-def lock_folder(path: Path) -> Iterator[None]:
-    """Let one process at a time train into a run folder; the lock goes with the process, however it ends.
+def lock_folder(path: Path, what: str = "another process trains in this run folder") -> Iterator[None]:
+    """Let one process at a time work in a folder; the lock goes with the process, however it ends.
 
     Raises:
-        UsageError: another process trains there.
+        UsageError: another process works there; `what` says so.
     """
     path.mkdir(parents=True, exist_ok=True)
     # A file, open for writing: network file systems lock nothing else.
@@ -133,9 +133,7 @@ def lock_folder(path: Path) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise UsageError(
-                "another process trains in this run folder", where=str(path), fix="wait for it, or choose another -o"
-            ) from error
+            raise UsageError(what, where=str(path), fix="wait for it, or choose another -o") from error
         yield
     finally:
         os.close(lock)

@@ -91,7 +91,7 @@ class Scorer:
         for batch in self._batches(block, orders):
             for share, found in zip(batch, self._sums([block[s.place] for s in batch], batch), strict=True):
                 sums[share.place][:, share.first : share.first + len(share.orders)] = found
-        return [_row(item, own, parts) for item, own, parts in zip(block, orders, sums, strict=True)]
+        return [best_first(item, own, parts) for item, own, parts in zip(block, orders, sums, strict=True)]
 
     def _check(self, block: Sequence[Item], orders: Sequence[tuple[Order, ...]]) -> None:
         system = self.run.recipe.system
@@ -141,11 +141,20 @@ class Scorer:
             yield np.stack((words[i, :, made].sum(axis=1), slots[i, :, made].sum(axis=1), end))
 
 
-def _row(item: Item, orders: Sequence[Order], sums: NDArray[np.float64]) -> OrdersRow:
+def best_first(item: Item, orders: Sequence[Order], sums: NDArray[np.float64]) -> OrdersRow:
+    """Return the row of a target.
+
+    Args:
+        item: The target.
+        orders: K different ones.
+        sums: (3, K) words, slots and `<eod>` of each, nats.
+
+    Raises:
+        RunError: a sum is not finite.
+    """
     log_probs = sums.sum(axis=0)
     if not np.isfinite(log_probs).all():
-        what = f"the model gives target {item.line} (from 0) no finite log-probability"
-        raise RunError(what, fix="take another checkpoint, or --precision fp32")
+        raise not_finite(item)
     best_first = np.argsort(-log_probs, kind="stable").tolist()
     words, slots, ends = sums[:, best_first].tolist()
     return OrdersRow(
@@ -156,6 +165,12 @@ def _row(item: Item, orders: Sequence[Order], sums: NDArray[np.float64]) -> Orde
         bound=float(np.logaddexp.reduce(log_probs)),
         rank=item.rank,
     )
+
+
+def not_finite(item: Item) -> RunError:
+    """Return the fault of a model whose numbers have broken."""
+    what = f"the model gives target {item.line} (from 0) no finite log-probability"
+    return RunError(what, fix="take another checkpoint, or --precision fp32")
 
 
 def score(

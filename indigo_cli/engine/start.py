@@ -1,6 +1,7 @@
 """May this run start here, or go on here? Checked before anything is written."""
 
 import tomllib
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from indigo_cli.data.files import sha256_file
 from indigo_cli.engine.checkpoint import MODEL_FILE, Checkpoint, newest_whole_checkpoint, open_checkpoint
 from indigo_cli.engine.prepare_settings import PreprocessConfig, resolve_settings
 from indigo_cli.engine.run_folder import FACTS_FILE, RECIPE_FILE, RunFolder, vocabulary_digests
+from indigo_cli.engine.search_config import SearchConfig
 from indigo_cli.errors import CheckpointError, UsageError
 
 if TYPE_CHECKING:
@@ -74,6 +76,15 @@ def init_fact(init: Path | None, run: Path, *, resume: bool) -> dict[str, str] |
     return {"run": str(init.resolve()), "weights": sha256_file(weights)}
 
 
+def bootstrap_fact(search: SearchConfig, max_steps: int, run: Path, *, resume: bool) -> int:
+    """Return how many updates do not search; a resumed run remembers, so that more `max_steps` do not change it."""
+    updates = search.bootstrap_updates(max_steps)
+    if not resume or not (run / FACTS_FILE).exists():
+        return updates
+    remembered: Any = RunFolder.open(run).facts.get("bootstrap_updates")
+    return remembered if type(remembered) is int else updates
+
+
 def load_init(system: nn.Module, init: Path, corpus: Corpus) -> None:
     """Start from the weights of another run of the same vocabularies and sizes."""
     found = open_checkpoint(init)
@@ -107,7 +118,9 @@ def checkpoint_to_resume(run: Path, corpus: Corpus, *, micro_batches: int) -> Ch
     return found
 
 
-def check_start(path: Path, recipe_text: str, facts: dict[str, Any], *, resume: bool) -> dict[str, Any]:
+def check_start(
+    path: Path, recipe_text: str, facts: dict[str, Any], *, resume: bool, free: Sequence[str] = FREE_ON_RESUME
+) -> dict[str, Any]:
     """Refuse to write over a run, or to resume one under other settings or with other data.
 
     Args:
@@ -115,6 +128,7 @@ def check_start(path: Path, recipe_text: str, facts: dict[str, Any], *, resume: 
         recipe_text: Resolved recipe.
         facts: What `run.json` will say.
         resume: Whether the run is to go on.
+        free: What keys may begin with that differ nevertheless.
     Returns: the facts of the run that stands; empty if none does.
     """
     recipe_file = path / RECIPE_FILE
@@ -125,7 +139,7 @@ def check_start(path: Path, recipe_text: str, facts: dict[str, Any], *, resume: 
     if not resume:
         raise UsageError("a run stands here already", where=str(path), fix="go on with --resume, or choose another -o")
     changed = differing_keys(_as_read_now(recipe_file), recipe_text)
-    changed = [line for line in changed if not line.startswith(FREE_ON_RESUME)]
+    changed = [line for line in changed if not line.startswith(tuple(free))]
     if changed:
         raise UsageError(
             "the run was started with other settings: " + "; ".join(changed),

@@ -12,6 +12,7 @@ from indigo_cli.data.corpus import Corpus
 from indigo_cli.data.orders_file import OrdersRow, check_of_target, check_origin, read_order_rows
 from indigo_cli.engine.assign import OrderConfig, order_context, parses_for_split
 from indigo_cli.engine.parses import Parses
+from indigo_cli.engine.search_config import SEARCHED
 from indigo_cli.engine.targets import Item
 from indigo_cli.errors import DataError, UsageError
 from indigo_cli.orders import ORDERS, OrderContext, Targets
@@ -184,7 +185,7 @@ class FileOrders:
 def trained_orders(
     config: OrderConfig, *, split: str, open_corpus: Callable[[], Corpus], seed: int, draws: int
 ) -> RuleOrders:
-    """Return the orders that a run was trained on, l2r where it was trained on those of a file.
+    """Return the orders that a run was trained on, l2r where it was trained on those of a file or searched them.
 
     Args:
         config: The recipe's [order] section.
@@ -202,7 +203,10 @@ def trained_orders(
     name = config.name
     if name not in ORDERS:
         console.note(
-            "the run was trained on the orders of a file, which holds no order of these targets: scored in l2r"
+            "the run was trained on orders that it searched: scored in l2r; `indigo search-orders` writes the orders "
+            "that it finds for targets, for --orders"
+            if name == SEARCHED
+            else "the run was trained on the orders of a file, which holds no order of these targets: scored in l2r"
         )
         name = "l2r"
     rule = ORDERS[name]

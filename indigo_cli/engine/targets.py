@@ -83,10 +83,11 @@ class TextSources:
         return self._last
 
 
-def split_items(corpus: Corpus, name: str, *, max_length: int) -> Iterator[Item]:
-    """Yield the pairs of a split."""
+def split_items(corpus: Corpus, name: str, *, max_length: int, within: slice = slice(None)) -> Iterator[Item]:
+    """Yield the pairs of a split, or those within a range of it."""
     sources, split = SplitSources(corpus, name, max_length=max_length), corpus.split(name)
-    for i, line in enumerate(split.lines.tolist()):
+    for i in range(*within.indices(len(split))):
+        line = int(split.lines[i])
         yield _checked(Item(line, sources.at(i), split.target[i].tolist()), f"line {line} (from 0) of split {name}")
 
 

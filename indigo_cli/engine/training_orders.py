@@ -38,10 +38,19 @@ def orders_of_recipe(recipe: "Recipe", splits: Sequence[str]) -> dict[str, Order
             where="order.name",
             fix='model.system = "indigo" learns any order',
         )
-    order = recipe.order
-    if order.name == "syn" and any(split not in order.parse for split in splits):
+    return dict.fromkeys(splits, rule_of_recipe(recipe, recipe.order.name, splits))
+
+
+def rule_of_recipe(recipe: "Recipe", name: str, splits: Sequence[str]) -> OrderConfig:
+    """Return a predefined order with the recipe's settings.
+
+    Raises:
+        UsageError: nothing parses the splits for `syn`.
+    """
+    order = replace(recipe.order, name=name)
+    if name == "syn" and any(split not in order.parse for split in splits):
         order = replace(order, parser=find_model(order.parser, recipe.data.target_lang).name)
-    return dict.fromkeys(splits, order)
+    return order
 
 
 def orders_of_files(system: str, files: Sequence[Path], splits: Sequence[str]) -> tuple[dict[str, OrderConfig], str]:

@@ -8,13 +8,17 @@ import torch
 from torch import Tensor, nn
 
 from indigo_cli.core.chunks import chunked
-from indigo_cli.data.batch import MicroBatch
+from indigo_cli.data.batch import Batch, MicroBatch
 from indigo_cli.engine.distributed import Processes, accumulating
+from indigo_cli.engine.lessons import GivenLessons, Lesson, Lessons
 from indigo_cli.engine.optim import GuardedStep, learning_rate
 from indigo_cli.models.protocol import Losses
 
 Number = float | Tensor
 """A number of the host, or a 0-d tensor that nobody waits for before it is needed."""
+TALLY = ("searched", "sentences", "nodes", "steps")
+"""Names of what is counted where orders are searched or grow trees: sentences that were searched, all sentences; nodes
+of trees, and the steps of all their orders."""
 
 
 @dataclass
@@ -82,6 +86,7 @@ class StepReport:
         num_tokens: Real target tokens, of all processes.
         ids: Examples it was made of, on this process.
         asked: Sums over all processes of what each asked for (see `updates`).
+        tally: Numbers of `TALLY`, of all processes; empty for given orders.
     """
 
     step: int
@@ -93,6 +98,7 @@ class StepReport:
     num_tokens: Number
     ids: tuple[str, ...]
     asked: tuple[Number, ...] = ()
+    tally: dict[str, Number] = field(default_factory=dict)
 
 
 def updates(
@@ -109,6 +115,7 @@ def updates(
     processes: Processes | None = None,
     start_step: int = 0,
     asking: Callable[[], Sequence[float]] = tuple,
+    lessons: Lessons | None = None,
 ) -> Iterator[StepReport]:
     """Yield one report an update.
 
@@ -122,26 +129,35 @@ def updates(
         seed: Of dropout, which depends on the micro-batch alone: not on the process, nor on where a run was resumed.
         asking: Numbers of this process that all are to know the sums of, the same way of counting everywhere; called
             once an update, before its step.
+        lessons: What micro-batches are made of; default: what they load.
     """
-    processes = processes or Processes()
+    processes, lessons = processes or Processes(), lessons or GivenLessons()
     for step, group in enumerate(chunked(stream, accumulate * processes.world), start=start_step + 1):
         rounds = list(chunked(group, processes.world))
         parts = LossParts()
         tokens = 0
         ids: list[str] = []
+        tally: dict[str, Number] = dict.fromkeys(TALLY, 0) if lessons.tallied else {}
         for number, turn in enumerate(rounds, start=1):
             has_own = processes.rank < len(turn)  # where the stream ends one borrows: all take part in every exchange
             micro_batch = turn[processes.rank if has_own else 0]
-            batch = micro_batch.load().to(processes.device)
-            seed_dropout(dropout_seed(seed, micro_batch), processes.device)
-            with accumulating(system, last=number == len(rounds)):
-                with autocast:
-                    losses: Losses = system(batch, smoothing)
-                (losses.objective if has_own else losses.objective * 0.0).backward()
-            parts.add(losses, times=float(has_own))
-            tokens += batch.num_tokens if has_own else 0
-            ids += batch.ids if has_own else ()
-        parts, (num_tokens, *asked) = parts.over_all(processes, tokens, *asking())
+            given = lessons.of(step, micro_batch) if has_own else [Lesson(micro_batch.load())]
+            for part, lesson in enumerate(given, start=1):
+                batch = lesson.batch.to(processes.device)
+                seed_dropout(dropout_seed(seed, micro_batch, part), processes.device)
+                with accumulating(system, last=number == len(rounds) and part == len(given)):
+                    with autocast:
+                        losses = _losses(system, batch, smoothing, lesson)
+                    (losses.objective if has_own else losses.objective * 0.0).backward()
+                parts.add(losses, times=float(has_own))
+                if has_own:
+                    tokens += batch.num_tokens
+                    ids += batch.ids
+                    counts = (lesson.num_searched, len(batch.ids), losses.num_nodes, losses.num_steps)
+                    tally = {name: tally[name] + count for name, count in zip(TALLY, counts, strict=True) if tally}
+        lessons.settle(processes)
+        parts, (num_tokens, *rest) = parts.over_all(processes, tokens, *tally.values(), *asking())
+        tally, asked = dict(zip(tally, rest, strict=False)), rest[len(tally) :]
         rate = learning_rate(step, peak=peak_rate, warmup_steps=warmup_steps)
         norm = guarded_step(step, weight=parts.weight / processes.world, rate=rate)  # the processes' mean stands there
         yield StepReport(
@@ -154,12 +170,19 @@ def updates(
             num_tokens=num_tokens,
             ids=tuple(ids),
             asked=tuple(asked),
+            tally=tally,
         )
 
 
-def dropout_seed(seed: int, micro_batch: MicroBatch) -> int:
-    """Return what the random numbers of a micro-batch start from."""
-    sequence = np.random.SeedSequence((seed, micro_batch.epoch, micro_batch.position))
+def _losses(system: nn.Module, batch: Batch, smoothing: float, lesson: Lesson) -> Losses:
+    losses: Losses = system(batch, smoothing, *(() if lesson.planner is None else (lesson.planner,)))
+    return losses
+
+
+def dropout_seed(seed: int, micro_batch: MicroBatch, part: int = 1) -> int:
+    """Return what the random numbers of a part of a micro-batch start from."""
+    place = (seed, micro_batch.epoch, micro_batch.position)
+    sequence = np.random.SeedSequence(place if part == 1 else (*place, part))
     return int(sequence.generate_state(1, np.uint64)[0])
 
 

@@ -2,9 +2,21 @@
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from indigo_cli.data.files import is_finite
+
+
+class Watcher(Protocol):
+    """Looks at the figures of one validation after the other."""
+
+    def restore(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Take over rows of a log."""
+        ...
+
+    def add(self, step: int, figures: Mapping[str, Any]) -> None:
+        """Look at the validation of a step; it may be done again (a run killed in between)."""
+        ...
 
 
 class Validations:

@@ -5,6 +5,7 @@ Shape letters: S sentences, K orders of a target, N = S * K sequences, T words, 
 """
 
 import math
+from dataclasses import replace
 from typing import Literal
 
 import torch
@@ -14,9 +15,11 @@ from torch.nn import functional
 from indigo_cli.core.vocab import BOS, EOD, EOS
 from indigo_cli.data.batch import Batch, Source
 from indigo_cli.models.indigo_config import IndigoConfig
-from indigo_cli.models.indigo_slots import IndigoState, anchor_row, gold_slots, open_slots, slot_nll
+from indigo_cli.models.indigo_known import IndigoKnown
+from indigo_cli.models.indigo_slots import IndigoState, gold_slots, open_slots, place_word, slot_nll
+from indigo_cli.models.indigo_tree import tree_log_probs, tree_losses
 from indigo_cli.models.position_first import PositionFirst
-from indigo_cli.models.protocol import Losses, StepLogProbs, WordScores
+from indigo_cli.models.protocol import Losses, Planner, StepLogProbs, WordScores
 from indigo_cli.models.serial import Terms, end_slot, gold_words, places, places_of, step_log_probs
 from indigo_cli.nn.attention import Scale
 from indigo_cli.nn.blocks import Decoder, DecoderState, Encoder, initialise
@@ -101,12 +104,24 @@ class Indigo(nn.Module):
         """See `SerialDecoder`."""
         return self.position_first is not None
 
-    def forward(self, batch: Batch, smoothing: float = 0.0) -> Losses:
+    def forward(self, batch: Batch, smoothing: float = 0.0, planner: Planner | None = None) -> Losses:
         """Return Eq. 10's T + 1 word and T position terms, averaged over the orders of the plan.
 
         Smoothing touches words only. Position terms use one probability a slot (Eq. 11); those of `<eod>` are T + 1.
+        Several orders are one prefix tree, which is the same but for dropout.
+
+        Args:
+            planner: Finds the plan, in place of the batch's.
         """
-        terms = self._terms(batch, smoothing)
+        if planner is None:
+            memory = self.encode(batch.source)
+        else:
+            dropout = planner.dropout(batch)
+            memory = self.encode(batch.source) if dropout is None else self.known.encode(batch.source, dropout)
+            batch = replace(batch, plan=planner(self, memory.detach(), batch))
+        if self._grows_tree(batch):
+            return tree_losses(self, batch, memory, smoothing)
+        terms = self._terms(batch, memory, smoothing)
         position = (terms.slot_nll.sum(dim=1) * batch.plan.weights.flatten()).sum()
         num_positions = batch.num_predictions if self.end_has_slot else batch.num_tokens
         parts = {
@@ -118,13 +133,19 @@ class Indigo(nn.Module):
     @torch.no_grad()
     def log_probs(self, batch: Batch) -> StepLogProbs:
         """See `System`. What `eod_position` trains for `<eod>` is no part of a trace; of `position_first` it is."""
-        terms = self._terms(batch, 0.0)
+        memory = self.encode(batch.source)
+        if self._grows_tree(batch):
+            return tree_log_probs(self, batch, memory)
+        terms = self._terms(batch, memory, 0.0)
         return step_log_probs(
             terms, batch.lengths, batch.plan.orders.shape, end_has_slot=self.position_first is not None
         )
 
-    def _terms(self, batch: Batch, smoothing: float) -> Terms:
-        """Teach all orders of a batch at once."""
+    def _grows_tree(self, batch: Batch) -> bool:
+        return batch.plan.orders.shape[1] > 1 and self.position_first is None
+
+    def _terms(self, batch: Batch, memory: Tensor, smoothing: float) -> Terms:
+        """Teach all orders of a batch, each as a sequence of its own."""
         num_orders = batch.plan.orders.shape[1]
         orders_NT = batch.plan.orders.flatten(0, 1)
         lengths_N = batch.lengths.repeat_interleave(num_orders)
@@ -133,7 +154,7 @@ class Indigo(nn.Module):
         z_NR = row_positions(orders_NT)
         hidden = self.decoder(
             self.embeddings.embed_target(torch.cat((ends, words_NT), dim=1)),
-            self._encode(batch.source),
+            memory,
             batch.source.mask,
             left=left_matrix(z_NR),
         )
@@ -144,7 +165,7 @@ class Indigo(nn.Module):
         gold, index = gold_words(words_NT, lengths_N, batch.num_predictions * num_orders)
         weight = batch.plan.weights.flatten().repeat_interleave(lengths_N + 1, output_size=len(index))
         if self.position_first is None:
-            query = self._pointer_query(query, slots.words_NQ)
+            query = self.pointer_query(query, slots.words_NQ)
             objective, word_nll = word_loss(
                 word.flatten(0, 1)[index], self.embeddings.words, gold, weight, smoothing=smoothing
             )
@@ -157,19 +178,27 @@ class Indigo(nn.Module):
             )
         return Terms(objective, word_nll, weight, index, slot_nll(query, left_keys, right_keys, slots))
 
-    def _pointer_query(self, query: Tensor, word: Tensor) -> Tensor:
+    def pointer_query(self, query: Tensor, word: Tensor) -> Tensor:
         """Mix h E with the embedding of the chosen word (Eq. 9), and scale."""
         embedded: Tensor = self.embeddings.target(word)
         return (query + embedded * self.word_scale) * (self.query_scale * self.pointer_scale)
 
-    def _encode(self, source: Source) -> Tensor:
-        embedded = self.embeddings.embed_source(source, sinusoidal=self.sinusoidal_source)
-        memory: Tensor = self.encoder(embedded, source.mask)
+    def encode(self, source: Source, embedding_mask: Tensor | None = None, drop: Tensor | None = None) -> Tensor:
+        """Return the encoder's output; the masks take the place of its dropout (see `Encoder.forward`)."""
+        embedded = self.embeddings.embed_source(source, sinusoidal=self.sinusoidal_source, mask=embedding_mask)
+        memory: Tensor = self.encoder(embedded, source.mask, drop)
         return memory
+
+    @property
+    def known(self) -> IndigoKnown:
+        """What the search for orders asks; for a system that chooses the word first."""
+        if self.position_first is not None:
+            raise ValueError("orders are searched with a system that chooses the word first")
+        return IndigoKnown(self)
 
     def start(self, source: Source) -> IndigoState:
         """See `SerialDecoder`. Both boundaries stand."""
-        memory = self._encode(source)
+        memory = self.encode(source)
         state = self.decoder.start(memory, source.mask, own=memory.shape[2])
         ends = source.values.new_tensor([BOS, EOS]).expand(len(source.values), 2)
         left = memory.new_tensor([[0.0, 0.0], [1.0, 0.0]]).expand(len(ends), 2, 2)
@@ -211,24 +240,18 @@ class Indigo(nn.Module):
         if self.position_first is not None:
             return self.position_first.slots(state, parent_SC, word_SC)
         place, _ = places(parent_SC, len(state.query_PD))
-        query = self._pointer_query(state.query_PD[place], word_SC.flatten()).unflatten(0, parent_SC.shape)
+        query = self.pointer_query(state.query_PD[place], word_SC.flatten()).unflatten(0, parent_SC.shape)
         log_probs = open_slots(state, parent_SC, place, query, self._pointers)
         return torch.where((word_SC == EOD)[..., None], end_slot(log_probs), log_probs)
 
     def advance(self, state: IndigoState, parent_SB: Tensor, word_SB: Tensor, anchor_SB: Tensor) -> IndigoState:
-        """See `SerialDecoder`: Eqs. 5 and 6 without a matrix, since only the new row of R is ever needed."""
+        """See `SerialDecoder`."""
         place, moved = places(parent_SB, len(state.query_PD))
         rank, right = state.rank_PR, state.right_PR
         state.decoder.cache.choose(parent_SB)
         if moved:
             rank, right = rank[place], right[place]
-        neighbour = anchor_row(anchor_SB.reshape(-1, 1))
-        at = rank.gather(1, neighbour)
-        left = rank <= at
-        rank = torch.cat((rank + ~left, at + 1), dim=1)
-        new_row = torch.full_like(at, right.shape[1])
-        right = torch.cat((right.scatter(1, neighbour, new_row), right.gather(1, neighbour)), dim=1)
-        left_PnR = torch.cat((left, torch.zeros_like(at, dtype=torch.bool)), dim=1)[:, None]
+        left_PnR, rank, right = place_word(rank, right, anchor_SB.reshape(-1, 1))
         return self._extend(state.decoder, word_SB.reshape(-1, 1), left_PnR, rank, right)
 
     def keep(self, state: IndigoState, sentence_index: Tensor) -> IndigoState:

@@ -42,14 +42,26 @@ def gold_slots(words_NT: Tensor, z_NR: Tensor, lengths_N: Tensor, *, with_end: b
     return GoldSlots(words, real, *neighbours(2 * z_NR, new))
 
 
-def slot_nll(query_NQD: Tensor, left_keys_NRD: Tensor, right_keys_NRD: Tensor, gold: GoldSlots) -> Tensor:
-    """Return (N, Q) negative log p(slot), 0 on padding: both keys of a slot added (Eq. 11), scaled queries given."""
+def slot_nll(
+    query_NQD: Tensor,
+    left_keys_NRD: Tensor,
+    right_keys_NRD: Tensor,
+    gold: GoldSlots,
+    *,
+    stands: Tensor | None = None,
+) -> Tensor:
+    """Return (N, Q) negative log p(slot), 0 on padding: both keys of a slot added (Eq. 11), scaled queries given.
+
+    Args:
+        stands: Bool, broadcastable to (N, Q, R): rows that stand at each prediction; None = the first `FIRST_ROW + q`.
+    """
     predictions, rows = query_NQD.shape[1], left_keys_NRD.shape[1]
-    banned = torch.full((predictions, rows), -torch.inf, device=query_NQD.device)
-    banned.masked_fill_(standing(predictions, rows, query_NQD.device), 0.0)
+    if stands is None:
+        stands = standing(predictions, rows, query_NQD.device)
+    banned = torch.full(stands.shape, -torch.inf, device=query_NQD.device).masked_fill_(stands, 0.0)
     left_banned, right_banned = banned, banned.clone()
-    left_banned[:, LEFT_END] = -torch.inf
-    right_banned[:, RIGHT_END] = -torch.inf
+    left_banned[..., LEFT_END] = -torch.inf
+    right_banned[..., RIGHT_END] = -torch.inf
     to_left = (query_NQD @ left_keys_NRD.transpose(1, 2)).float()
     to_right = (query_NQD @ right_keys_NRD.transpose(1, 2)).float()
     everything = torch.cat((to_right + right_banned, to_left + left_banned), dim=2).logsumexp(dim=2)
@@ -76,6 +88,20 @@ class IndigoState:
     rank_PR: Tensor
     right_PR: Tensor
     open_PA: Tensor | None = None
+
+
+def place_word(rank_PR: Tensor, right_PR: Tensor, anchor_P1: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Insert a word right of its anchor: Eqs. 5 and 6 without a matrix, since only the new row of R is ever needed.
+
+    Returns: (P, 1, R + 1) bool, which rows stand left of the new one; `rank_PR` and `right_PR` with it.
+    """
+    neighbour = anchor_row(anchor_P1)
+    at = rank_PR.gather(1, neighbour)
+    left = rank_PR <= at
+    rank = torch.cat((rank_PR + ~left, at + 1), dim=1)
+    new_row = torch.full_like(at, right_PR.shape[1])
+    right = torch.cat((right_PR.scatter(1, neighbour, new_row), right_PR.gather(1, neighbour)), dim=1)
+    return torch.cat((left, torch.zeros_like(at, dtype=torch.bool)), dim=1)[:, None], rank, right
 
 
 def open_slots(

@@ -12,7 +12,8 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
-from indigo_cli.data.batch import Batch, Source
+from indigo_cli.data.batch import Batch, Plan, Source
+from indigo_cli.nn.sentence_dropout import SentenceDropout
 
 
 @dataclass(frozen=True)
@@ -23,11 +24,14 @@ class Losses:
         objective: Smoothed sum to backpropagate, a scalar in nats.
         parts: For each of `word` and `position`: the plain sum in nats (0-d tensor) and the number of its terms.
         weight: What to divide the objective by, T + 1 a sentence.
+        num_nodes, num_steps: Of prefix trees: their nodes, and the steps of all their orders; 0 where there are none.
     """
 
     objective: Tensor
     parts: dict[str, tuple[Tensor, float]]
     weight: float
+    num_nodes: int = 0
+    num_steps: int = 0
 
 
 @dataclass(frozen=True)
@@ -57,15 +61,71 @@ class WordScores:
     log_z: Tensor
 
 
+@dataclass(frozen=True)
+class Known:
+    """What the words of a known target would cost next.
+
+    Args:
+        word: (S, B, T) float32 log p(word) of each word of the target, whether it stands already or not.
+        slot: (S, B, T) float32 log p(slot | word) of the slot asked for.
+        end: (S, B) float32 log p(`<eod>`).
+    """
+
+    word: Tensor
+    slot: Tensor
+    end: Tensor
+
+
+class Planner(Protocol):
+    """Finds the orders of a batch while it is trained on: the encoder runs once for both."""
+
+    def dropout(self, batch: Batch) -> SentenceDropout | None:
+        """Return the masks under which the encoder's output serves search and training; None = its usual dropout."""
+        ...
+
+    def __call__(self, system: Any, memory_SXD: Tensor, batch: Batch) -> Plan:
+        """Return the plan to train on; `memory_SXD` is the encoder's output, without gradient."""
+        ...
+
+
 class System(Protocol):
     """Training entry: DDP, FSDP2 and compile hook into `__call__`."""
 
-    def __call__(self, batch: Batch) -> Losses:
-        """Return the losses of a batch under its plan."""
+    def __call__(self, batch: Batch, smoothing: float = 0.0, planner: Planner | None = None) -> Losses:
+        """Return the losses of a batch under its plan, or under the planner's."""
         ...
 
     def log_probs(self, batch: Batch) -> StepLogProbs:
         """Return the terms of the losses one by one, without smoothing; the weights of the plan do not matter."""
+        ...
+
+
+class KnownDecoder(Protocol):
+    """What the search for the orders of known targets asks. The state given to `advance_known` or `keep_known` is dead.
+
+    Nothing is dropped but what a `SentenceDropout` says.
+    """
+
+    def encode(self, source: Source, dropout: SentenceDropout | None) -> Tensor:
+        """Return the encoder's output (S, X, D), under one mask a sentence and layer if asked."""
+        ...
+
+    def start_known(
+        self, memory_SXD: Tensor, source_mask_SX: Tensor, target_ST: Tensor, dropout: SentenceDropout | None
+    ) -> Any:
+        """Begin with one empty hypothesis a sentence; targets (S, T) are padded on the right."""
+        ...
+
+    def known(self, state: Any, anchor_SBT: Tensor) -> Known:
+        """Score every word of the target for every hypothesis, in the slots of the given anchors."""
+        ...
+
+    def advance_known(self, state: Any, parent_SB: Tensor, index_SB: Tensor, anchor_SB: Tensor) -> Any:
+        """Insert the word at an index of the target at an anchor of each parent; the beam may change."""
+        ...
+
+    def keep_known(self, state: Any, sentence_index: Tensor) -> Any:
+        """Go on with these sentences only."""
         ...
 
 

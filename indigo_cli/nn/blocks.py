@@ -43,10 +43,11 @@ class EncoderLayer(nn.Module):
         self.ff = FeedForward(model_dim, ff_dim)
         self.dropout = nn.Dropout(dropout)
 
-    def forward(self, x_SXD: Tensor, mask: Tensor, left: Tensor | None) -> Tensor:
-        """See `SelfAttention.forward` for `mask` and `left`."""
-        x_SXD = x_SXD + self.dropout(self.attention(self.attention_norm(x_SXD), mask=mask, left=left))
-        changed: Tensor = x_SXD + self.dropout(self.ff(self.ff_norm(x_SXD)))
+    def forward(self, x_SXD: Tensor, mask: Tensor, left: Tensor | None, drop: Tensor | None = None) -> Tensor:
+        """See `SelfAttention.forward` for `mask` and `left`; `drop` (2, S, 1, D) takes the place of dropout."""
+        after_attention, after_ff = (self.dropout, self.dropout) if drop is None else (drop[0].mul, drop[1].mul)
+        x_SXD = x_SXD + after_attention(self.attention(self.attention_norm(x_SXD), mask=mask, left=left))
+        changed: Tensor = x_SXD + after_ff(self.ff(self.ff_norm(x_SXD)))
         return changed
 
 
@@ -72,15 +73,26 @@ class Encoder(nn.Module):
         self.norm = nn.LayerNorm(model_dim)
         self.has_relations = relations != "none"
 
-    def forward(self, x_SXD: Tensor, mask_SX: Tensor) -> Tensor:
-        """Encode embedded sources (S, X, D); `mask_SX` is True for real tokens."""
+    @property
+    def num_drops(self) -> int:
+        """Places of dropout: two a layer."""
+        return 2 * len(self.layers)
+
+    def forward(self, x_SXD: Tensor, mask_SX: Tensor, drop: Tensor | None = None) -> Tensor:
+        """Encode embedded sources.
+
+        Args:
+            x_SXD: (S, X, D).
+            mask_SX: True for real tokens.
+            drop: (num_drops, S, 1, D) factors that take the place of dropout.
+        """
         mask, left = mask_SX[:, None, None, :], None
         if self.has_relations:
             length = x_SXD.shape[1]
             mask = torch.zeros_like(mask, dtype=x_SXD.dtype).masked_fill_(~mask, -torch.inf)
             left = torch.ones(length, length, dtype=x_SXD.dtype, device=x_SXD.device).tril_(-1)
-        for layer in self.layers:
-            x_SXD = layer(x_SXD, mask, left)
+        for index, layer in enumerate(self.layers):
+            x_SXD = layer(x_SXD, mask, left, None if drop is None else drop[2 * index : 2 * index + 2])
         encoded: Tensor = self.norm(x_SXD)
         return encoded
 
@@ -128,6 +140,7 @@ class DecoderState:
         projections: Joint self-attention projection of each layer, folded once.
         cache: Keys and values of the rows, and what the system itself keeps of them.
         sentences: S.
+        drop: (num_drops, S, 1, D) factors in the place of dropout; None = no dropout.
     """
 
     memory: list[tuple[Tensor, Tensor]]
@@ -135,6 +148,7 @@ class DecoderState:
     projections: list[tuple[Tensor, Tensor | None]]
     cache: NodeCache
     sentences: int
+    drop: Tensor | None = None
 
     def keep(self, sentence_index: Tensor, place_index: Tensor) -> "DecoderState":
         """Drop the other sentences and places."""
@@ -146,7 +160,14 @@ class DecoderState:
             memory=[(key.index_select(0, index), value.index_select(0, index)) for key, value in self.memory],
             memory_mask=self.memory_mask.index_select(0, index),
             sentences=len(sentence_index),
+            drop=None if self.drop is None else self.drop.index_select(1, sentence_index),
         )
+
+    def dropped(self, x_GQD: Tensor, site: int) -> Tensor:
+        """Multiply with the factors of a place of dropout, where there are any."""
+        if self.drop is None:
+            return x_GQD
+        return (x_GQD.reshape(self.sentences, -1, x_GQD.shape[2]) * self.drop[site]).view(x_GQD.shape)
 
 
 class Decoder(nn.Module):
@@ -171,19 +192,30 @@ class Decoder(nn.Module):
         self.norm = nn.LayerNorm(model_dim)
         self.has_relations = relations != "none"
 
+    @property
+    def num_drops(self) -> int:
+        """Places of dropout: three a layer."""
+        return 3 * len(self.layers)
+
     def forward(
-        self, x_NRD: Tensor, memory_SXD: Tensor, memory_mask_SX: Tensor, *, left: Tensor | None = None
+        self,
+        x_NRD: Tensor,
+        memory_SXD: Tensor,
+        memory_mask_SX: Tensor,
+        *,
+        left: Tensor | None = None,
+        mask: Tensor | None = None,
     ) -> Tensor:
-        """Decode whole sequences, each row seeing itself and earlier rows.
+        """Decode whole sequences.
 
         Args:
             x_NRD: Embedded rows in generation order; N is a multiple of S where a source has several orders.
             memory_SXD: Encoder output.
             memory_mask_SX: True for real source tokens.
             left: With relations, see `SelfAttention.forward`.
+            mask: With relations: which rows a row sees, see there; None = itself and all earlier ones.
         """
-        mask = None
-        if self.has_relations:
+        if self.has_relations and mask is None:
             rows = x_NRD.shape[1]
             mask = torch.full((rows, rows), -torch.inf, dtype=x_NRD.dtype, device=x_NRD.device).triu_(1)
         memory_mask = repeat_rows(memory_mask_SX, x_NRD.shape[0] // memory_SXD.shape[0])[:, None, None, :]
@@ -197,7 +229,9 @@ class Decoder(nn.Module):
             assert isinstance(layer, DecoderLayer)
             yield layer
 
-    def start(self, memory_SXD: Tensor, memory_mask_SX: Tensor, *, own: int = 0) -> DecoderState:
+    def start(
+        self, memory_SXD: Tensor, memory_mask_SX: Tensor, *, own: int = 0, drop: Tensor | None = None
+    ) -> DecoderState:
         """Prepare cached decoding with one hypothesis a sentence; the system keeps `own` floats of each row."""
         layers = list(self._typed_layers())
         heads = layers[0].attention.num_heads
@@ -210,6 +244,7 @@ class Decoder(nn.Module):
                 len(layers), heads, layers[0].attention.head_dim, own=own, groups=len(memory_SXD), like=memory_SXD
             ),
             sentences=len(memory_SXD),
+            drop=drop,
         )
 
     def extend(self, x_PnD: Tensor, state: DecoderState, *, left_PnR: Tensor | None = None) -> Tensor:
@@ -234,10 +269,12 @@ class Decoder(nn.Module):
             new = joint[:, :, : 3 * model_dim].unflatten(2, (3, attention.num_heads, -1)).permute(2, 0, 3, 1, 4)
             keys, values = cache.write(index, new[1:])
             bias = mask if left is None else attention.step_bias(joint[:, :, 3 * model_dim :], left, mask)
-            x_GQD = x_GQD + attention.out(attend(new[0], keys, values, bias))
+            x_GQD = x_GQD + state.dropped(attention.out(attend(new[0], keys, values, bias)), 3 * index)
             x_SQD = x_GQD.reshape(state.sentences, -1, model_dim)  # hypotheses of a sentence are queries of one source
-            x_SQD = x_SQD + layer.cross.step(layer.cross_norm(x_SQD), state.memory[index], state.memory_mask)
-            x_GQD = (x_SQD + layer.ff(layer.ff_norm(x_SQD))).reshape(cache.groups, -1, model_dim)
+            attended = layer.cross.step(layer.cross_norm(x_SQD), state.memory[index], state.memory_mask)
+            x_SQD = x_SQD + state.dropped(attended, 3 * index + 1)
+            x_SQD = x_SQD + state.dropped(layer.ff(layer.ff_norm(x_SQD)), 3 * index + 2)
+            x_GQD = x_SQD.reshape(cache.groups, -1, model_dim)
         decoded: Tensor = self.norm(x_GQD)
         return decoded.reshape(x_PnD.shape)
 

@@ -104,18 +104,33 @@ class NodeCache:
         group = torch.arange(self.groups, device=row_P.device)[:, None]
         return self._own[group, node_GF].flatten(0, 1)
 
-    def own_products(self, query_SCKE: Tensor, parent_SC: Tensor) -> Tensor:
-        """Multiply K queries of each candidate with the system's own part of each row of its parent: (S, C, K, R)."""
+    def own_products(self, query_SCKE: Tensor, parent_SC: Tensor, columns: slice = slice(None)) -> Tensor:
+        """Multiply K queries of each candidate with the system's own part of each row of its parent: (S, C, K, R).
+
+        `columns` of that part may be chosen; E counts them.
+        """
+        own = self.own()[:, :, columns]
         if not self._shared:
             place = self._places(parent_SC)
-            own = self.own() if self._unmoved(place) else self.own().index_select(0, place)
+            own = own if self._unmoved(place) else own.index_select(0, place)
             return torch.bmm(query_SCKE.flatten(0, 1), own.transpose(1, 2)).view(*query_SCKE.shape[:3], -1)
         # Candidates are multiplied with rows of other hypotheses too: that costs less than picking theirs before.
-        products = torch.bmm(query_SCKE.flatten(1, 2), self.own().transpose(1, 2)).view(*query_SCKE.shape[:3], -1)
+        products = torch.bmm(query_SCKE.flatten(1, 2), own.transpose(1, 2)).view(*query_SCKE.shape[:3], -1)
         if self._path_GFR is None:
             return products
         path_SCKR = self._paths_of(parent_SC)[:, :, None].expand(-1, -1, query_SCKE.shape[2], -1)
         return products.gather(3, path_SCKR)
+
+    def own_rows(self, columns: slice) -> Tensor:
+        """Return some columns of the system's own part of every row of every hypothesis, (P, R, columns)."""
+        own = self.own()[:, :, columns]
+        if self._path_GFR is None:
+            return own
+        groups, hypotheses, rows = self._path_GFR.shape
+        first = torch.arange(0, groups * self._own.shape[1], self._own.shape[1], device=own.device)
+        index = (self._path_GFR + first[:, None, None]).flatten()
+        of_nodes = self._own.flatten(0, 1)[:, columns]
+        return of_nodes.index_select(0, index).view(groups * hypotheses, rows, -1)
 
     def choose(self, parent_SB: Tensor) -> None:
         """Replace the hypotheses of each sentence by the given ones, some perhaps several times."""

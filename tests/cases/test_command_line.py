@@ -77,6 +77,7 @@ def test_case_23_any_name_of_files_and_folders(
     assert run("evaluate", "--reference=-ref", "--format", "json", "--no-intervals", "--", f"t{odd}")
     run("score", "--input=-in", "--target=-ref", "-o", f"s{odd}", "--", "-run")
     run("show", "--", f"t{odd}")
+    run("search-orders", "--split=valid", f"--output=f{odd}", "--", "-run")
     run("average", "--last", "1", f"--output=run/{odd}/checkpoints/{name}.avg", "--", f"run/{odd}")
 
 
@@ -106,6 +107,7 @@ def test_case_79_no_command_writes_over_what_stands(
         ["decode", "run", *test, "-o", "out.txt"],
         ["decode", "run", *test, "--format", "jsonl", "-o", "t.jsonl.gz"],
         ["score", "run", *test, "--target", "test.tgt", "-o", "s.jsonl"],
+        ["search-orders", "run", "--split", "valid", "-o", "f.jsonl"],
         ["evaluate", "t.jsonl.gz", "--reference", "test.tgt", "--sentence", "lines.tsv"],
         ["show", "t.jsonl.gz", "--html", "page.html"],
         ["average", "run", "--last", "1"],

@@ -123,7 +123,7 @@ def test_cutoff(indigo: Any, corpus: Path) -> None:
     ("arguments", "message"),
     [
         (["l2x"], "did you mean `l2r`?"),
-        (["sao"], "not in this version"),
+        (["sao"], "indigo search-orders RUN"),
         (["file"], "no predefined order 'file'"),
         (["syn", "--set", "order.parser=no_such_model"], "spaCy"),
         (["syn", "--workers", "-1"], "--workers"),

@@ -87,7 +87,7 @@ def test_case_79_twice_then_resumed_then_with_other_settings(indigo: Run, tiny: 
         (["--order", "l2r", "--orders", "x"], "--order computes orders and --orders reads them"),
         (["--orders", "missing.jsonl"], "no such file"),
         (["--order", "l2x"], "did you mean `l2r`"),
-        (["--order", "sao"], "not in this version"),
+        (["--order", "sao", "--set", "search.bootstrap_steps=6"], "the run would never search"),
         (["--set", "train.learning_rte=1"], "did you mean `learning_rate`"),
         (["--set", "train.max_steps=-1"], "train.max_steps"),
         (["--set", "train.max_steps=0"], "some limit is needed"),

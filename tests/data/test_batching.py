@@ -1,6 +1,6 @@
 """Batches: every item once, within the budget, the same for a seed whoever else runs."""
 
-from itertools import islice
+from itertools import islice, pairwise
 
 import numpy as np
 import pytest
@@ -8,7 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from indigo_cli.data.batching import PAIRS_PER_TOKEN, batch_stream, epoch_batches, token_batches
+from indigo_cli.data.batching import (
+    FEWEST_NODES,
+    PAIRS_PER_TOKEN,
+    batch_stream,
+    cut_for_trees,
+    epoch_batches,
+    token_batches,
+)
 
 Lengths = NDArray[np.int64]
 lengths = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 400)), min_size=1, max_size=60)
@@ -109,3 +116,24 @@ def test_skipping_is_going_on(done: int) -> None:
     whole = stream(60)
     epoch, position = whole[done - 1][:2] if done else (0, -1)
     assert stream(60 - done, epoch=epoch, skip=position + 1) == whole[done:]
+
+
+@given(st.lists(st.integers(0, 300), min_size=1, max_size=60), st.integers(2, 8), st.integers(1, 3 * FEWEST_NODES))
+def test_trees_are_cut_within_the_budget_and_no_sooner(lengths: list[int], num_orders: int, budget: int) -> None:
+    target = np.array(lengths)
+    parts = cut_for_trees(target, num_orders=num_orders, batch_tokens=budget)
+    assert [i for part in parts for i in range(len(lengths))[part]] == list(range(len(lengths)))
+    allowed = max(budget, FEWEST_NODES)
+
+    def fits(part: Lengths) -> bool:
+        nodes = num_orders * int(part.max())
+        return len(part) * nodes <= allowed and len(part) * (nodes + 2) ** 2 <= PAIRS_PER_TOKEN * allowed
+
+    assert all(part.stop - part.start == 1 or fits(target[part]) for part in parts)
+    for part, following in pairwise(parts):
+        assert not fits(target[part.start : following.start + 1])
+
+
+def test_one_order_is_never_cut() -> None:
+    """Its batch is as the stream has cut it: a run on one order stays what it was."""
+    assert cut_for_trees(np.full(9, 10_000), num_orders=1, batch_tokens=10) == [slice(0, 9)]

@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -77,6 +78,22 @@ def test_rows_of_a_user_may_stand_in_any_order_and_the_header_may_be_short(tmp_p
     found = read_orders(path, ids=IDS, lengths=LENGTHS, split="train", corpus="abc")
     assert found.flat.tolist() == [2, 1, 0, 1, 0]
     assert found.log_probs is None, "only some rows have them"
+
+
+def test_all_orders_of_a_target_once_each_and_the_first_one_where_there_are_fewer(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "o.jsonl",
+        {"id": 5, "orders": [[1, 0], [0, 1], [1, 0]], "log_probs": [-1, -2, -1]},
+        {"id": 0, "orders": [[2, 1, 0], [2, 1, 0], [0, 1, 2], [1, 2, 0]]},
+        {"id": 2, "orders": [[]]},
+    )
+    found = read_orders(path, ids=IDS, lengths=LENGTHS)
+    assert found.orders.tolist() == [[2, 1, 0, 1, 0], [0, 1, 2, 0, 1], [1, 2, 0, 1, 0]]
+    assert found.counts.tolist() == [3, 1, 2]
+    assert found.scores[:, 2].tolist()[:2] == [-1.0, -2.0] and np.isnan(found.scores[2, 2])
+    assert np.isnan(found.scores[:, :2]).all()
+    first = read_orders(path, ids=IDS, lengths=LENGTHS, first_only=True)
+    assert first.orders.tolist() == [[2, 1, 0, 1, 0]] and first.counts.tolist() == [1, 1, 1]
 
 
 @pytest.mark.parametrize(

@@ -45,6 +45,16 @@ def test_numbers_of_rows_by_split(tmp_path: Path) -> None:
     }
 
 
+def test_objects_by_their_full_names_and_no_lists(tmp_path: Path) -> None:
+    search = {"u": 0.5, "likely": {"best": 0.25}, "quantiles": {"best": [1.0, 2.0]}, "lengths": [{"low": 1}]}
+    write(tmp_path, [row(1, 0.5, split="valid", search=search)], last_step=0)
+    assert scalars(tmp_path) == {
+        "valid/loss": [(1, 0.5)],
+        "valid/search/u": [(1, 0.5)],
+        "valid/search/likely/best": [(1, 0.25)],
+    }
+
+
 @pytest.mark.parametrize("jump", [0.0, 100.0, -1e6])
 def test_a_resumed_run_shows_no_step_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jump: float) -> None:
     """What came after the checkpoint does not count, whichever way the clock went in between."""

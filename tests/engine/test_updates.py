@@ -10,7 +10,7 @@ from torch import nn
 from indigo_cli.data.batch import Batch, MicroBatch
 from indigo_cli.data.collate import collate
 from indigo_cli.engine.optim import GuardedStep, learning_rate, make_optimizer
-from indigo_cli.engine.updates import LossParts, StepReport, updates
+from indigo_cli.engine.updates import LossParts, StepReport, dropout_seed, updates
 from indigo_cli.models import MODELS
 from indigo_cli.models.protocol import Losses
 
@@ -149,3 +149,11 @@ def test_means_are_over_terms_not_over_batches() -> None:
     assert total.means() == {"loss": 9 / 4, "loss_word": 2.0, "loss_position": 0.5}
     assert later.means() == {"loss": 2.0, "loss_word": 2.0, "loss_position": 0.0}
     assert LossParts().means() == {"loss": 0.0}
+
+
+def test_dropout_starts_anew_in_every_part_of_a_micro_batch() -> None:
+    """The first part starts as a whole micro-batch does: what is not cut stays what it was."""
+    places = [MicroBatch(epoch, position, partial(sentence_batch, [0])) for epoch in (0, 1) for position in (0, 1, 2)]
+    seeds = [dropout_seed(7, place, part) for place in places for part in (1, 2, 3)]
+    assert len(set(seeds)) == len(seeds)
+    assert [dropout_seed(7, place) for place in places] == seeds[::3]

@@ -1,5 +1,7 @@
 """The sums since the last row of the log, kept bit for bit in a checkpoint."""
 
+from dataclasses import replace
+
 import torch
 
 from indigo_cli.engine.updates import LossParts, Number, StepReport
@@ -26,6 +28,17 @@ def test_a_cut_changes_nothing() -> None:
     rates = [row.pop("tokens_per_second") for row in rows]
     assert rows[0] == rows[1] and rows[0].keys() >= {"loss", "loss_word", "loss_position"}
     assert 0 < rates[1] < (30 * 7 + 28) / 100 < rates[0], "the time before the cut counts"
+
+
+def test_shares_are_over_all_updates_of_a_row() -> None:
+    first = Window()
+    first.add(replace(report(1), tally={"searched": 0, "sentences": 10, "nodes": 0, "steps": 0}))
+    assert first.row(report(1))["searched"] == 0.0 and "tree_share" not in first.row(report(1))
+    second = Window.restored(first.state(), seconds=0.0, device=torch.device("cpu"))
+    second.add(replace(report(2), tally={"searched": 6, "sentences": 20, "nodes": 30, "steps": 40}))
+    row = second.row(report(2))
+    assert (row["searched"], row["tree_share"]) == (0.2, 0.75)
+    assert "searched" not in Window().row(report(1))
 
 
 def test_sums_keep_their_type() -> None:

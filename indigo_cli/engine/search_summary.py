@@ -1,0 +1,78 @@
+"""What a search for the orders of a split came to: figures that show whether the orders say anything."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from rich.console import Console, RenderableType
+
+from indigo_cli.data.files import STANDARD_STREAM
+from indigo_cli.engine.health_flags import Flag, red_flags
+from indigo_cli.engine.health_table import length_table, named_figures
+from indigo_cli.engine.order_health import FoundTarget, OrderHealth
+from indigo_cli.engine.order_searcher import Found
+from indigo_cli.engine.search_config import SearchConfig
+from indigo_cli.engine.side_by_side import Column, statistics
+
+WIDTH = 100
+"""Cells of a line."""
+
+
+@dataclass
+class SearchSummary:
+    """Figures of the targets that were added.
+
+    Args:
+        health: Where they are counted.
+        learnt: How the run came by its orders; what is said of red flags goes by it.
+        output: Where the orders stand.
+        unit: What `seconds` are.
+        seconds: Of searching.
+    """
+
+    health: OrderHealth
+    learnt: SearchConfig
+    output: str
+    unit: str = "CPU second"
+    seconds: float = 0.0
+
+    def add(self, found: Found, tokens: Sequence[str]) -> None:
+        """Count a target; `tokens` are its words, in surface order."""
+        row = found.row
+        assert row.parts is not None and row.bound is not None
+        self.health.add(
+            FoundTarget(
+                tokens=tokens,
+                order=row.orders[0],
+                word=row.parts.words[0],
+                slot=row.parts.slots[0],
+                end=row.parts.ends[0] or 0.0,
+                log_sum=row.bound,
+                l2r=found.l2r,
+                num_orders=len(row.orders),
+                num_nodes=found.num_nodes,
+            )
+        )
+
+    def text(self) -> str:
+        """Return all of it for people."""
+        row = self.health.row()
+        targets, tokens = row["targets"], row["tokens"]
+        rate = f", {targets / self.seconds:,.1f} targets a {self.unit}" if self.seconds else ""
+        head = f"searched {targets:,} target{'s' * (targets != 1)}, {tokens:,} tokens{rate}"
+        head += f"\nwritten to {'standard output' if self.output == STANDARD_STREAM else self.output}"
+        if not targets:
+            return head
+        figures = statistics([Column("", "The best orders", {}, named_figures(row))])
+        return "\n".join((head, "", _render(length_table(row)), "", _render(figures)))
+
+    def flags(self) -> Iterator[Flag]:
+        """Yield what looks wrong."""
+        yield from red_flags(self.health.row(), self.learnt)
+
+
+def _render(shown: RenderableType) -> str:
+    """Return the text of a table: what goes to stderr with the other lines of a report."""
+    console = Console(width=WIDTH, markup=False, highlight=False, emoji=False, no_color=True)
+    with console.capture() as capture:
+        console.print(shown)
+    return "\n".join(line.rstrip() for line in capture.get().strip("\n").split("\n"))

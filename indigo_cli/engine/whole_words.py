@@ -1,0 +1,28 @@
+"""Where the words of targets begin: what keeps the pieces of a word together in a search for orders.
+
+Shape letters: S sentences, T pieces.
+"""
+
+import torch
+from torch import Tensor
+
+from indigo_cli.core.bpe import CONTINUES
+from indigo_cli.core.vocab import NUM_SPECIALS, Vocabulary
+
+
+class WholeWords:
+    """Tells the first pieces of words from others.
+
+    Args:
+        vocabulary: Of the targets.
+        device: Where they are.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, device: torch.device) -> None:
+        goes_on = [False] * NUM_SPECIALS + [token.endswith(CONTINUES) for token in vocabulary.tokens]
+        self._goes_on = torch.tensor(goes_on, device=device)
+
+    def first_pieces(self, target_ST: Tensor) -> Tensor:
+        """Return (S, T) bool: True where a word begins; each place of the padding counts as one."""
+        goes_on = self._goes_on[target_ST]
+        return torch.cat((torch.ones_like(goes_on[:, :1]), ~goes_on[:, :-1]), dim=1)

@@ -1,0 +1,206 @@
+"""Order search against all permutations, against the model's own scores, and against what must not matter."""
+
+import math
+from collections.abc import Sequence
+from itertools import permutations
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from indigo_cli.data.collate import collate_source
+from indigo_cli.decoding.order_search import FoundOrders, SearchOptions, search_orders
+from indigo_cli.nn.sentence_dropout import SentenceDropout, sentence_keys
+from tests.models.tiny import A, B, C, D, E, make_batch, make_system
+from tests.tensors import assert_close
+
+SOURCES = [[A, B, C], [D], [B, B], [], [C, C, D, E, A]]
+TARGETS = [[B, A, D], [C], [D, D], [], [E, D, E, A, E]]
+MANY = 130
+
+
+def trained(*, times: float = 4.0, **settings: Any) -> Any:
+    """Weights as large as training makes them: random small ones hide wrong normalisers (PERFORMANCE.md, trap 1)."""
+    return make_system("indigo", scale=times, **settings)
+
+
+def search(
+    system: Any,
+    sources: Sequence[Sequence[int]] = SOURCES,
+    targets: Sequence[Sequence[int]] = TARGETS,
+    *,
+    beam: int = 4,
+    rate: float = 0.0,
+    lines: Sequence[int] | None = None,
+    reference: Sequence[Sequence[int]] | None = None,
+    first_piece: Sequence[Sequence[bool]] | None = None,
+    with_end: bool = True,
+    **options: float,
+) -> FoundOrders:
+    keys = sentence_keys(7, 2, lines if lines is not None else range(len(targets)))
+    dropout = SentenceDropout(keys, rate) if rate else None
+    source = collate_source(list(sources))
+    width = max(map(len, targets))
+    target = torch.tensor([[*row, *[0] * (width - len(row))] for row in targets], dtype=torch.int64).view(
+        len(targets), width
+    )
+
+    def padded(rows: Sequence[Sequence[int]]) -> Tensor:
+        return torch.tensor([[*row, *range(len(row), width)] for row in rows], dtype=torch.int64)
+
+    return search_orders(
+        system.known,
+        system.known.encode(source, dropout),
+        source.mask,
+        target,
+        torch.tensor([len(row) for row in targets]),
+        SearchOptions(beam_size=beam, **options),
+        dropout=dropout,
+        keys=keys,
+        reference=None if reference is None else padded(reference),
+        first_piece=None if first_piece is None else padded(first_piece).bool(),
+        with_end=with_end,
+    )
+
+
+def rows(found: FoundOrders, sentence: int, length: int) -> dict[tuple[int, ...], float]:
+    """Return score by order of one sentence, in the order found."""
+    return {
+        tuple(order[:length].tolist()): float(score)
+        for order, score, alive in zip(
+            found.orders[sentence], found.score[sentence], found.alive[sentence], strict=True
+        )
+        if alive
+    }
+
+
+def taught(
+    system: Any, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]], orders: Any
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return (S, K) sums of words, slots and ends by teacher forcing."""
+    batch = make_batch(sources, targets, orders)
+    steps = system.log_probs(batch)
+    at = batch.lengths[:, None, None].expand(-1, steps.words.shape[1], 1)
+    end = steps.words.gather(2, at)[..., 0]
+    return steps.words.sum(dim=2) - end, steps.slots.sum(dim=2), end
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=len)
+@pytest.mark.parametrize("settings", [{}, {"pointer_scale": "none"}, {"pointer_query": "plain"}])
+def test_a_wide_beam_finds_all_orders_at_their_price(settings: dict[str, Any], target: list[int]) -> None:
+    """Repeated words included; on weights of a trained size."""
+    system, everything = trained(**settings), list(permutations(range(len(target))))
+    found = rows(search(system, [[A, C, E]], [target], beam=MANY), 0, len(target))
+    wanted = [sum(part[0, 0] for part in taught(system, [[A, C, E]], [target], [[order]])) for order in everything]
+    assert found.keys() == set(everything)
+    for order, score in zip(everything, wanted, strict=True):
+        assert found[order] == pytest.approx(float(score), abs=max(1e-4, 1e-5 * abs(float(score))))
+    assert list(found.values()) == sorted(found.values(), reverse=True)
+
+
+@pytest.mark.parametrize("beam", [1, 3, 8])
+def test_parts_are_those_of_teacher_forcing(beam: int) -> None:
+    system = trained()
+    found = search(system, beam=beam)
+    orders = [[order[: len(target)].tolist() for order in found.orders[s]] for s, target in enumerate(TARGETS)]
+    for part, wanted in zip((found.word, found.slot, found.end), taught(system, SOURCES, TARGETS, orders), strict=True):
+        assert_close(part, wanted, atol=1e-4, rtol=1e-5)
+
+
+def test_a_beam_of_one_is_greedy() -> None:
+    system = trained(times=2.0)
+    source, target = [A, C, E], [E, D, E, A, B, C]
+    standing: list[int] = []
+    while len(standing) < len(target):
+        ways = [index for index in range(len(target)) if index not in standing]
+        prices = []
+        for index in ways:
+            chosen = [*standing, index]
+            canvas = [target[i] for i in sorted(chosen)]
+            order = [sorted(chosen).index(i) for i in chosen]
+            word, slot, _ = taught(system, [source], [canvas], [[order]])
+            prices.append(float(word + slot))
+        standing.append(ways[max(range(len(ways)), key=prices.__getitem__)])
+    assert list(rows(search(system, [source], [target], beam=1), 0, len(target))) == [tuple(standing)]
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.3])
+@pytest.mark.parametrize("gumbel", [0.0, 2.0])
+def test_the_batch_does_not_matter(rate: float, gumbel: float) -> None:
+    """Neither who stands beside a sentence, nor where it stands, nor how long the others are."""
+    system = trained(times=2.0, dropout=0.3)
+    together = search(system, beam=3, rate=rate, gumbel=gumbel)
+    turned = search(system, SOURCES[::-1], TARGETS[::-1], beam=3, rate=rate, gumbel=gumbel, lines=[4, 3, 2, 1, 0])
+    for line, (source, target) in enumerate(zip(SOURCES, TARGETS, strict=True)):
+        alone = rows(search(system, [source], [target], beam=3, rate=rate, gumbel=gumbel, lines=[line]), 0, len(target))
+        for found in (rows(together, line, len(target)), rows(turned, len(TARGETS) - 1 - line, len(target))):
+            assert list(found) == list(alone)
+            assert list(found.values()) == pytest.approx(list(alone.values()), abs=1e-4)
+
+
+def test_dropout_and_noise_are_those_of_the_sentence_and_visit() -> None:
+    system = trained(times=2.0)
+    clean, noisy = search(system), search(system, rate=0.3)
+    assert not torch.allclose(clean.score, noisy.score)
+    other = search(system, rate=0.3, lines=range(10, 10 + len(TARGETS)))
+    assert not torch.allclose(other.score, noisy.score)
+    assert torch.equal(search(system, rate=0.3).score, noisy.score)
+    wild = search(system, beam=1, gumbel=50.0)
+    assert not torch.equal(wild.orders, search(system, beam=1).orders)
+    for part, wanted in zip(
+        (wild.word, wild.slot),
+        taught(system, SOURCES, TARGETS, [[wild.orders[s, 0, : len(t)].tolist()] for s, t in enumerate(TARGETS)]),
+        strict=False,
+    ):
+        assert_close(part, wanted, atol=1e-4)  # noise ranks, and is no part of the price
+
+
+@pytest.mark.parametrize("beam", [1, 2, 5])
+def test_the_reference_rides_along(beam: int) -> None:
+    system = trained(times=2.0)
+    backwards = [list(range(len(target)))[::-1] for target in TARGETS]
+    free, found = search(system, beam=beam), search(system, beam=beam, reference=backwards)
+    assert torch.equal(found.orders[:, :-1], free.orders) and torch.equal(found.alive[:, :-1], free.alive)
+    assert_close(found.score[:, :-1], free.score, atol=1e-4)
+    wanted = sum(taught(system, SOURCES, TARGETS, [[order] for order in backwards]))
+    assert isinstance(wanted, Tensor)
+    assert_close(found.score[:, -1:], wanted, atol=1e-4)
+    for sentence, target in enumerate(TARGETS):
+        doubled = tuple(backwards[sentence]) in rows(free, sentence, len(target))
+        assert bool(found.alive[sentence, -1]) == (not doubled)
+
+
+def test_what_fills_up_is_a_copy_of_the_best() -> None:
+    found = search(trained(), beam=9)
+    for sentence, target in enumerate(TARGETS):
+        exist = math.factorial(len(target))
+        assert int(found.alive[sentence].sum()) == min(exist, 9)
+        for order in found.orders[sentence, exist:]:
+            assert torch.equal(order, found.orders[sentence, 0])
+        assert len(rows(found, sentence, len(target))) == min(exist, 9)
+
+
+def test_pieces_of_a_word_follow_each_other() -> None:
+    system, target = trained(), [A, B, C, D, E, A]
+    begins = [True, False, True, True, False, False]
+    found = rows(search(system, [[A]], [target], beam=MANY, first_piece=[begins]), 0, len(target))
+    words = [(0, 1), (2,), (3, 4, 5)]
+    assert found.keys() == {sum(order, ()) for order in permutations(words)}
+
+
+def test_the_slot_can_weigh_more() -> None:
+    system = trained(times=2.0)
+    light, heavy = search(system, beam=1, slot_weight=0.0), search(system, beam=1, slot_weight=20.0)
+    assert not torch.equal(light.orders, heavy.orders)
+    assert float(heavy.slot.sum()) > float(light.slot.sum()) and float(light.word.sum()) > float(heavy.word.sum())
+
+
+def test_more_hypotheses_than_share_a_cache() -> None:
+    """Above 32 each has nodes of its own (`nn/cache.py`)."""
+    system, target = trained(), [E, D, E, A, B]
+    few = rows(search(system, [[A]], [target], beam=30), 0, len(target))
+    many = rows(search(system, [[A]], [target], beam=60), 0, len(target))
+    assert next(iter(many)) == max(many, key=many.__getitem__) and next(iter(few)) in many
+    for order in many.keys() & few.keys():
+        assert many[order] == pytest.approx(few[order], abs=1e-4, rel=1e-5)
