@@ -3,6 +3,7 @@
 It ends when its standard input does, so it never outlives the process that started it, however that one ends.
 """
 
+import os
 import pickle
 import queue
 import signal
@@ -25,6 +26,8 @@ def main() -> None:
     requests: queue.Queue[Any] = queue.Queue(READ_AHEAD)
     threading.Thread(target=_read, args=(sys.stdin.buffer, requests), daemon=True).start()
     _answer(requests, answers)
+    # Not by way of the interpreter's end: it would want the input that the reader may still be waiting for.
+    os._exit(0)
 
 
 def _pickled(answer: Any) -> bytes:

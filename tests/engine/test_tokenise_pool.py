@@ -1,7 +1,11 @@
 """Worker processes: the same blocks in the same order, the same errors, and nobody left behind."""
 
+import json
 import os
+import pickle
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -99,6 +103,16 @@ def test_workers_end_with_the_pool_and_when_their_input_ends() -> None:
                 pass
         assert first.wait() == 0
     assert second.poll() == -signal.SIGKILL
+
+
+def test_a_worker_whose_owner_takes_no_answer_ends_without_a_word() -> None:
+    start = [sys.executable, "-c", tokenise_pool._START, json.dumps(sys.path)]
+    with subprocess.Popen(start, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as worker:
+        assert worker.stdin is not None and worker.stdout is not None and worker.stderr is not None
+        worker.stdout.close()  # as when the owner is killed, while its reader still waits for requests
+        pickle.dump((READING, next(blocks(1))), worker.stdin)
+        worker.stdin.flush()
+        assert worker.stderr.read() == b"" and worker.wait() == 0
 
 
 def test_words_of_pairs_that_cannot_train_are_not_counted() -> None:
