@@ -116,7 +116,7 @@ def _train(
     recipe_text = _recipe_text(recipe)
 
     def check() -> None:
-        free = (*FREE_ON_RESUME, *free_on_resume(recipe.order.name))
+        free = (*FREE_ON_RESUME, *recipe.train.free_on_resume, *free_on_resume(recipe.order.name))
         check_start(run_path, recipe_text, facts, resume=resume, free=free)
         check_writable(run_path)
 

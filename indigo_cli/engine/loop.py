@@ -212,6 +212,7 @@ class Loop:
             accumulate=config.accumulate,
             peak_rate=config.learning_rate,
             warmup_steps=config.warmup_steps,
+            decay_steps=config.decay_steps,
             smoothing=config.label_smoothing,
             seed=self.seed,
             start_step=self.step,

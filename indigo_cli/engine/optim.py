@@ -8,12 +8,17 @@ from torch import Tensor, nn
 from indigo_cli.engine.distributed import whole
 
 
-def learning_rate(step: int, *, peak: float, warmup_steps: int) -> float:
-    """Rise linearly for `warmup_steps` updates (counted from 1), then fall with the inverse square root.
+def learning_rate(step: int, *, peak: float, warmup_steps: int, decay_steps: int = 0) -> float:
+    """Rise linearly for `warmup_steps` updates (counted from 1), then fall with the inverse square root, or in a line.
 
     Source: the shape of Vaswani et al. 2017, section 5.3, scaled so that its highest value is `peak`.
+
+    Args:
+        decay_steps: Updates that the line takes from the start of the run; behind them the rate would be 0. 0 = no line.
     """
     warmup = max(warmup_steps, 1)
+    if decay_steps and step > warmup:
+        return peak * max(decay_steps + 1 - step, 0) / max(decay_steps + 1 - warmup, 1)
     return peak * min(step / warmup, math.sqrt(warmup / step))
 
 

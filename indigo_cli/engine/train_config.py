@@ -14,6 +14,7 @@ from indigo_cli.core.settings import (
 from indigo_cli.metrics import METRICS
 
 LOSS = "loss"
+LINEAR = "linear"
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,9 @@ class TrainConfig:
             for models too large for one device; `none` gives each the whole model (DDP).
         max_cpu_minutes: CPU time of this process (of several: the first), resumed parts added up.
         patience: Validations in a row without a better figure than any before that end the run; 0 = never.
-        learning_rate: Its highest value, reached after `warmup_steps`, then falling with the inverse square root.
+        learning_rate: Its highest value, reached after `warmup_steps`.
+        schedule: How it falls from there: with the inverse square root of the updates, or in a line that comes to 0
+            behind update `max_steps`, which short runs end better with.
         label_smoothing: Of the word head, over the allowed words.
         clip_norm: Largest norm of the mean gradient; 0 = no clipping.
         log_every, validate_every, save_every: In updates.
@@ -58,6 +61,7 @@ class TrainConfig:
     patience: NonNegativeInt = 0
     learning_rate: PositiveFloat = 5e-4
     warmup_steps: NonNegativeInt = 4000
+    schedule: Literal["inverse_sqrt", "linear"] = "inverse_sqrt"
     label_smoothing: Rate = 0.1
     clip_norm: NonNegativeFloat = 1.0
     log_every: Count = 50
@@ -77,6 +81,10 @@ class TrainConfig:
     def __post_init__(self) -> None:
         if not (self.max_steps or self.max_epochs or self.max_minutes or self.max_cpu_minutes):
             raise ValueError("some limit is needed: max_steps, max_epochs, max_minutes or max_cpu_minutes")
+        if self.schedule == LINEAR and not self.max_steps:
+            raise ValueError(
+                'schedule = "linear" ends at max_steps, which has no limit: set max_steps, or inverse_sqrt'
+            )
         known = (LOSS, *METRICS)
         if self.best_by not in known:
             hint = did_you_mean(self.best_by, known)
@@ -85,6 +93,16 @@ class TrainConfig:
             raise ValueError(f'best_by = "{self.best_by}" needs sentences to score: set validate_decode, e.g. to 200')
         if self.sharding == "full" and self.validate_decode:
             raise ValueError("validate_decode needs the whole model on each process: set sharding to none, or it to 0")
+
+    @property
+    def decay_steps(self) -> int:
+        """Return the updates of the line that the learning rate falls in; 0 if it does not."""
+        return self.max_steps if self.schedule == LINEAR else 0
+
+    @property
+    def free_on_resume(self) -> tuple[str, ...]:
+        """Return the keys of this section that may change on resume with this schedule alone."""
+        return () if self.decay_steps else ("train.max_steps",)
 
     @property
     def higher_is_better(self) -> bool:

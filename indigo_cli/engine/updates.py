@@ -109,6 +109,7 @@ def updates(
     accumulate: int,
     peak_rate: float,
     warmup_steps: int,
+    decay_steps: int = 0,
     smoothing: float,
     seed: int,
     autocast: torch.autocast,
@@ -158,7 +159,7 @@ def updates(
         lessons.settle(processes)
         parts, (num_tokens, *rest) = parts.over_all(processes, tokens, *tally.values(), *asking())
         tally, asked = dict(zip(tally, rest, strict=False)), rest[len(tally) :]
-        rate = learning_rate(step, peak=peak_rate, warmup_steps=warmup_steps)
+        rate = learning_rate(step, peak=peak_rate, warmup_steps=warmup_steps, decay_steps=decay_steps)
         norm = guarded_step(step, weight=parts.weight / processes.world, rate=rate)  # the processes' mean stands there
         yield StepReport(
             step=step,

@@ -181,6 +181,14 @@ class TestResume:
         tiny.train(tmp_path / "run", "train.max_steps=5", resume=True)
         assert training_rows(tmp_path / "run")[4]["lr"] == learning_rate(5, peak=1e-2, warmup_steps=3) < 1e-2
 
+    def test_a_line_that_ends_with_the_run_keeps_its_end(self, tiny: Tiny, tmp_path: Path) -> None:
+        line = "train.schedule=linear"
+        tiny.train(tmp_path / "run", line, "train.max_steps=4")
+        rates = [row["lr"] for row in training_rows(tmp_path / "run")]
+        assert rates == [learning_rate(s, peak=1e-2, warmup_steps=3, decay_steps=4) for s in (1, 2, 3, 4)]
+        with pytest.raises(UsageError, match=r"train\.max_steps: 4 -> 5"):
+            tiny.train(tmp_path / "run", line, "train.max_steps=5", resume=True)
+
     def test_the_log_is_cut_back_to_the_checkpoint(self, tiny: Tiny, tmp_path: Path) -> None:
         """Rows that a killed run wrote after its last checkpoint, the last one half."""
         tiny.train(tmp_path / "whole", *INDIGO)

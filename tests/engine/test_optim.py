@@ -38,6 +38,19 @@ def test_no_warm_up_starts_at_the_peak() -> None:
     assert learning_rate(4, peak=1e-3, warmup_steps=0) == pytest.approx(5e-4)
 
 
+def test_a_line_from_the_peak_comes_to_zero_behind_the_last_update() -> None:
+    rates = [learning_rate(step, peak=8e-4, warmup_steps=3, decay_steps=10) for step in range(1, 12)]
+    assert rates[:3] == [learning_rate(step, peak=8e-4, warmup_steps=3) for step in (1, 2, 3)]
+    falls = [before - after for before, after in zip(rates[2:], rates[3:], strict=False)]
+    assert falls == pytest.approx([1e-4] * 8)
+    assert rates[9] == pytest.approx(1e-4) and rates[10] == 0
+
+
+def test_a_warm_up_that_outlasts_the_line_is_all_there_is() -> None:
+    rates = [learning_rate(step, peak=1.0, warmup_steps=20, decay_steps=10) for step in (1, 10)]
+    assert rates == [0.05, 0.5]
+
+
 def network() -> nn.Module:
     """Parameters of several shapes, one of which never gets a gradient."""
     torch.manual_seed(3)

@@ -26,6 +26,7 @@ def test_which_way_a_figure_points() -> None:
         (["train.spike_factor=-1"], "train.spike_factor must be"),
         (["train.tensorboard=maybe"], "train.tensorboard must be"),
         (["train.max_steps=0", "train.patience=3"], "some limit is needed"),
+        (["train.schedule=linear", "train.max_steps=0", "train.max_epochs=3"], "ends at max_steps"),
     ],
 )
 def test_faults(tiny: Tiny, settings: list[str], message: str) -> None:
