@@ -27,7 +27,7 @@ from indigo_cli.decoding.config import DecodeConfig
 from indigo_cli.engine.assess import EvaluateConfig
 from indigo_cli.engine.assign import OrderConfig
 from indigo_cli.engine.prepare_settings import DataConfig, PreprocessConfig
-from indigo_cli.engine.search_config import NO_REFERENCE, SEARCHED, SearchConfig, searched_faults
+from indigo_cli.engine.search_config import NO_REFERENCE, SEARCHED, SearchConfig, searched_faults, with_preset
 from indigo_cli.engine.train_config import TrainConfig
 from indigo_cli.errors import DataError, IndigoError, RecipeError, UsageError
 from indigo_cli.metrics import METRICS
@@ -124,6 +124,8 @@ def load_recipe(path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
     order = mapping.get("order")
     if isinstance(order, Mapping) and os.sep in str(order.get("parser", "")):  # a folder; else the name of a package
         mapping = _absolute(mapping, ("order", "parser"), path.parent)
+    if isinstance(search := mapping.get("search"), Mapping):
+        mapping = {**mapping, "search": with_preset(search)}
     draft = _Draft(mapping, {(): str(path), **places, **set_places})
     recipe = draft.finish(default_name=path.stem)
     for text in draft.notes:

@@ -29,7 +29,7 @@ from indigo_cli.engine.loaded_run import LoadedRun, load_run
 from indigo_cli.engine.order_health import LENGTHS, OrderHealth
 from indigo_cli.engine.order_searcher import Found, OrderSearcher
 from indigo_cli.engine.runtime import Runtime
-from indigo_cli.engine.search_config import NO_REFERENCE, SEARCHED, SearchConfig
+from indigo_cli.engine.search_config import NO_REFERENCE, SEARCHED, SearchConfig, with_preset
 from indigo_cli.engine.search_parts import SearchParts, check_same
 from indigo_cli.engine.search_summary import SearchSummary
 from indigo_cli.engine.targets import split_items
@@ -138,8 +138,9 @@ def search_config(run: LoadedRun, overrides: Sequence[str]) -> SearchConfig:
     Raises:
         UsageError, RecipeError: a wrong setting.
     """
-    mapping, places = apply_overrides({"search": asdict(run.recipe.search)}, overrides)
-    config, faults = parse_section(SearchConfig, mapping["search"], prefix=("search",), places=places)
+    written, places = apply_overrides({"search": {}}, overrides)
+    table = {**asdict(run.recipe.search), **with_preset(written["search"])}
+    config, faults = parse_section(SearchConfig, table, prefix=("search",), places=places)
     if config is None:
         raise RecipeError(faults)
     return config

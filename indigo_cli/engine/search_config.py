@@ -9,6 +9,31 @@ from indigo_cli.core.settings import Count, NonNegativeFloat, NonNegativeInt, Po
 SEARCHED = "sao"
 """Name of the order that the model finds itself."""
 NO_REFERENCE = "none"
+PRESETS: dict[str, dict[str, Any]] = {
+    "language": {
+        "bootstrap_order": "l2r",
+        "bootstrap_steps": 0.5,
+        "beam_size": 8,
+        "train_on": "best",
+        "reference": "l2r",
+    },
+    "structured": {
+        "bootstrap_order": "rnd",
+        "bootstrap_steps": 0.25,
+        "beam_size": 4,
+        "train_on": "average",
+        "reference": NO_REFERENCE,
+    },
+    "paper": {
+        "bootstrap_order": "l2r",
+        "bootstrap_steps": 6000,
+        "beam_size": 8,
+        "train_on": "average",
+        "reference": NO_REFERENCE,
+    },
+}
+"""Values that go together: `language` has the defaults (SAO.md 5.1), `structured` is for targets whose order matters
+more than fluency (SAO.md 5.2), `paper` has what Gu, Liu and Cho (2019) trained with (PAPERS.md A4)."""
 
 
 @dataclass(frozen=True)
@@ -16,6 +41,7 @@ class SearchConfig:
     """The recipe's [search] section, for `order.name = "sao"` and `search-orders`; some also for files of orders.
 
     Args:
+        preset: Of PRESETS, whose values the keys have that a recipe leaves out; see `with_preset`.
         beam_size: Orders that are found for a target.
         dropout: Rate while training searches; one mask a sentence and layer, drawn for each visit. Where it is that of
             the model, the encoder runs once for search and training.
@@ -36,6 +62,7 @@ class SearchConfig:
         batch_tokens: As in [train], of a batch of `search-orders`; 0 = the same.
     """
 
+    preset: Literal["language", "structured", "paper"] = "language"
     beam_size: Count = 8
     dropout: Rate = 0.1
     refresh: Count = 1
@@ -61,8 +88,8 @@ class SearchConfig:
         return round(self.bootstrap_steps * max_steps) if share else int(self.bootstrap_steps)
 
 
-_WITHOUT_EFFECT = ("search.sentences", "search.batch_tokens")
-"""Keys on which no update depends."""
+_WITHOUT_EFFECT = ("search.preset", "search.sentences", "search.batch_tokens")
+"""Keys on which no update depends; of a preset the values count, which stand under their own keys."""
 
 Fault = tuple[tuple[str, str], str, str]
 """Key, what is wrong, how to mend it."""
@@ -73,9 +100,16 @@ def free_on_resume(order_name: str) -> tuple[str, ...]:
     return _WITHOUT_EFFECT if order_name in (SEARCHED, "file") else ("search.",)
 
 
+def with_preset(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a table of [search] as it was written with the values of its preset; a preset there is not is left."""
+    name = table.get("preset")
+    return {**(PRESETS.get(name, {}) if isinstance(name, str) else {}), **table}
+
+
 def keys_set(search: SearchConfig) -> list[str]:
-    """Return the keys that have another value than they have by default."""
-    return [f"search.{key.name}" for key in fields(search) if getattr(search, key.name) != key.default]
+    """Return the keys that have another value than they have by default or by the preset; and that, if it is one."""
+    usual = {key.name: key.default for key in fields(search)} | PRESETS[search.preset]
+    return [f"search.{name}" for name, value in usual.items() if getattr(search, name) != value]
 
 
 def searched_faults(tables: Mapping[str, Mapping[str, Any]], search: SearchConfig, max_steps: int) -> Iterator[Fault]:

@@ -29,7 +29,7 @@ from indigo_cli.errors import UsageError
 if TYPE_CHECKING:
     from indigo_cli.recipe import Recipe
 
-OF_FILES = ("search.train_on", "search.temperature")
+OF_FILES = ("search.preset", "search.train_on", "search.temperature")
 """Keys that also say how several orders of a file are used."""
 
 
