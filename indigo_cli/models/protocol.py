@@ -1,6 +1,7 @@
 """What a system offers to training and to search. Search knows these Protocols, never a model.
 
-Shape letters: S sentences, B hypotheses a sentence (beam), V words of the softmax, C candidates, A slots.
+Shape letters: S sentences, B hypotheses a sentence (beam), V words of the softmax, C candidates, A slots, G open slots
+of a round, L words of a canvas.
 
 Words are columns of the softmax: column c is the word with id `FIRST_WORD + c`, so PAD, `<s>` and `</s>` cannot be
 chosen. A slot is named by its anchor, the generation index of its LEFT NEIGHBOUR: 0 = `<s>`, i = the i-th word
@@ -22,13 +23,14 @@ class Losses:
 
     Args:
         objective: Smoothed sum to backpropagate, a scalar in nats.
-        parts: For each of `word` and `position`: the plain sum in nats (0-d tensor) and the number of its terms.
-        weight: What to divide the objective by, T + 1 a sentence.
+        parts: For each of `word`, `position` and `close` that a system has: the plain sum in nats (0-d tensor) and the
+            number of its terms.
+        weight: What to divide the objective by: T + 1 a sentence, 2 T + 1 where slots are closed one by one.
         num_nodes, num_steps: Of prefix trees: their nodes, and the steps of all their orders; 0 where there are none.
     """
 
     objective: Tensor
-    parts: dict[str, tuple[Tensor, float]]
+    parts: dict[str, tuple[Tensor, float | Tensor]]
     weight: float
     num_nodes: int = 0
     num_steps: int = 0
@@ -40,12 +42,16 @@ class StepLogProbs:
 
     Args:
         words: (S, K, T + 1) float32 nats: log p of each word in the order of generation, `<eod>` behind the last one
-            (with all that ending costs, see `SerialDecoder.slots`); 0 on padding.
+            (with all that ending costs, see `SerialDecoder.slots`; of a parallel system: the sum of `closes`); 0 on
+            padding.
         slots: (S, K, T) float32 nats: log p of each slot; 0 on padding, and where a system has no choice.
+        closes: Of a parallel system, (S, K, T + 1) float32 nats: log p(no insertion) of each gap of the whole target,
+            from left to right; 0 on padding.
     """
 
     words: Tensor
     slots: Tensor
+    closes: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -59,6 +65,42 @@ class WordScores:
 
     logits: Tensor
     log_z: Tensor
+
+
+@dataclass(frozen=True)
+class SlotScores:
+    """Scores of every open slot of every hypothesis.
+
+    The open slots of a hypothesis come first, from left to right; G is the largest number of them, and may be 0.
+
+    Args:
+        logits: (S, B, G, V) float32; fresh, so that search may write its bans into them. The column of `<eod>` is "no
+            insertion".
+        log_z: (S, B, G) float32; log p(word | slot) = logits - log_z.
+        open: (S, B, G) bool; False is padding, whose other numbers mean nothing.
+        slots: (S, B, G) float32 log p(slot) among the open ones, where one slot is chosen at a time; None where a
+            system has no such choice.
+    """
+
+    logits: Tensor
+    log_z: Tensor
+    open: Tensor
+    slots: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class Canvas:
+    """Words that stand before the first round, and where more may be inserted.
+
+    Args:
+        words: (S, L) int64 ids, padded on the right.
+        lengths: (S,) int64.
+        open: (S, L + 1) bool: gap g is left of word g, the last one right of them all; False on padding.
+    """
+
+    words: Tensor
+    lengths: Tensor
+    open: Tensor
 
 
 @dataclass(frozen=True)
@@ -155,6 +197,49 @@ class SerialDecoder(Protocol):
 
     def advance(self, state: Any, parent_SB: Tensor, word_SB: Tensor, anchor_SB: Tensor) -> Any:
         """Insert a word at an anchor of each parent; the number of hypotheses may change. Words are vocabulary ids."""
+        ...
+
+    def keep(self, state: Any, sentence_index: Tensor) -> Any:
+        """Go on with these sentences only."""
+        ...
+
+
+class ParallelDecoder(Protocol):
+    """Every open slot decides at once: a word, or no insertion (`<eod>`), which closes it for good.
+
+    One call of `slots` and `insert` is a round. States are opaque; the one given to `insert` or `keep` is dead
+    afterwards. Systems that keep the states of standing words have been trained to see every slot decided in the first
+    round it is open; where all states are made anew each round, a slot may also wait.
+    """
+
+    @property
+    def can_wait(self) -> bool:
+        """Whether a slot may stay open undecided, so that one slot a round can be filled (serial decoding)."""
+        ...
+
+    @property
+    def ends_at_once(self) -> bool:
+        """Whether `<eod>` in any slot ends the whole hypothesis (sequence termination), not just that slot."""
+        ...
+
+    def start(self, source: Source, canvas: Canvas | None = None) -> Any:
+        """Encode the sources; one hypothesis a sentence: the canvas, or nothing but one open slot."""
+        ...
+
+    def slots(self, state: Any) -> SlotScores:
+        """Score the open slots of every hypothesis."""
+        ...
+
+    def insert(self, state: Any, parent_SB: Tensor, word_SBG: Tensor) -> Any:
+        """Decide the slots of a round; the number of hypotheses may change.
+
+        Args:
+            parent_SB: Whose slots are decided.
+            word_SBG: For each slot that `slots` gave for the parent a vocabulary id, `<eod>` = it is closed, or PAD =
+                it waits, which is for systems that `can_wait`. What stands at slots that are not open is ignored.
+
+        The open slots are then the two sides of every word just inserted, and those that wait, from left to right.
+        """
         ...
 
     def keep(self, state: Any, sentence_index: Tensor) -> Any:
