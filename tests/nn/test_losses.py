@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from indigo_cli.nn import losses
-from indigo_cli.nn.losses import word_loss
+from indigo_cli.nn.losses import log_normalisers, word_loss
 from tests.tensors import assert_close
 
 
@@ -119,3 +119,66 @@ def test_no_predictions() -> None:
     assert not torch.autograd.grad(objective, table)[0].any()
     with torch.no_grad():
         assert word_loss(hidden, table, gold, weight, smoothing=0.1)[0].item() == 0.0
+
+
+class TestSeveralGoldWords:
+    """The cross entropy with a distribution over words, against torch's with the distribution written out."""
+
+    @staticmethod
+    def golds(seed: int, *, predictions: int, words: int, most: int = 4) -> tuple[Tensor, Tensor]:
+        """Return golds and shares; words stand twice in a row, and padding has no share."""
+        generator = torch.Generator().manual_seed(seed)
+        gold = torch.randint(words, (predictions, most), generator=generator)
+        share = torch.rand(predictions, most, generator=generator)
+        share[torch.rand(predictions, most, generator=generator) < 0.3] = 0.0
+        share[:, 0] += 0.1
+        return gold, share / share.sum(dim=1, keepdim=True)
+
+    @given(
+        seed=st.integers(0, 2**32),
+        predictions=st.integers(1, 9),
+        words=st.integers(1, 9),
+        smoothing=st.sampled_from([0.0, 0.1]),
+        elements=st.sampled_from([1, 20, 10**6]),
+    )
+    def test_value_and_gradients(
+        self, seed: int, predictions: int, words: int, smoothing: float, elements: int
+    ) -> None:
+        hidden, table, _, weight = inputs(predictions=predictions, words=words, seed=seed)
+        gold, share = self.golds(seed, predictions=predictions, words=words)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setitem(losses.CHUNK_ELEMENTS, "cpu", elements)
+            objective, cross = word_loss(hidden, table, gold, weight, share_NJ=share, smoothing=smoothing)
+            with torch.no_grad():
+                other = word_loss(hidden, table, gold, weight, share_NJ=share, smoothing=smoothing)
+        target = torch.zeros(predictions, words).scatter_add(1, gold, share)
+        wanted_cross = functional.cross_entropy(hidden @ table.T, target, reduction="none")
+        smooth = functional.cross_entropy(hidden @ table.T, target, reduction="none", label_smoothing=smoothing)
+        for got in (objective, other[0]):
+            assert_close(got, smooth @ weight, atol=1e-5)
+        for got in (cross, other[1]):
+            assert_close(got, wanted_cross, atol=1e-5)
+            assert not got.requires_grad
+        wanted = torch.autograd.grad(smooth @ weight, (hidden, table))
+        for one, two in zip(torch.autograd.grad(objective, (hidden, table)), wanted, strict=True):
+            assert_close(one, two, rtol=1e-4, atol=1e-5)
+
+    def test_one_word_with_the_whole_share_is_the_usual_loss(self) -> None:
+        hidden, table, gold, weight = inputs()
+        several = torch.stack((torch.zeros_like(gold), gold), dim=1)
+        share = torch.tensor([[0.0, 1.0]]).expand(len(gold), 2)
+        got = word_loss(hidden, table, several, weight, share_NJ=share, smoothing=0.1)
+        for one, two in zip(got, word_loss(hidden, table, gold, weight, smoothing=0.1), strict=True):
+            assert_close(one, two)
+
+
+@pytest.mark.parametrize("elements", [1, 20, 10**6])
+@pytest.mark.parametrize("predictions", [0, 7])
+def test_log_normalisers(elements: int, predictions: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(losses.CHUNK_ELEMENTS, "cpu", elements)
+    hidden, table, _, weight = inputs(predictions=predictions)
+    got, wanted = log_normalisers(hidden, table), (hidden @ table.T).logsumexp(dim=1)
+    assert_close(got, wanted)
+    ways = [torch.autograd.grad(log_z.square() @ weight, (hidden, table)) for log_z in (got, wanted)]
+    for one, other in zip(*ways, strict=True):
+        assert_close(one, other, rtol=1e-4, atol=1e-5)
