@@ -1,7 +1,7 @@
 """The Python interface: what `indigo_cli.load` returns. It runs the code of the command line: results are the same."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from indigo_cli.engine.runtime import Runtime
 from indigo_cli.engine.score import Scorer
 from indigo_cli.engine.target_orders import GivenOrders, Orders, trained_orders
 from indigo_cli.engine.targets import text_items
+from indigo_cli.engine.training_orders import own_order
 from indigo_cli.engine.writers import text_line, traces_row
 from indigo_cli.errors import RecipeError, UsageError
 from indigo_cli.orders import ORDERS
@@ -128,7 +129,7 @@ class Model:
             if order and order not in ORDERS:
                 fix = f"{did_you_mean(order, ORDERS)} known: {', '.join(ORDERS)}".strip()
                 raise UsageError(f"unknown order {order!r}", where="order", fix=fix)
-            config = replace(run.recipe.order, name=order) if order else run.recipe.order
+            config = own_order(run.recipe, order or run.recipe.order.name)
             seed = run.recipe.seed if seed is None else seed
             chosen = trained_orders(config, split="", open_corpus=run.open_corpus, seed=seed, draws=draws)
         max_length = run.recipe.preprocess.max_length

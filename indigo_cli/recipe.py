@@ -85,7 +85,7 @@ PATH_KEYS = (
 )
 LATER: dict[str, tuple[str, ...]] = {
     "data.task": PLANNED_TASKS,
-    "model.system": ("insertion", "lstm"),
+    "model.system": ("lstm",),
     "evaluate.metrics": PLANNED_METRICS,
 }
 """Values of the contract that this version does not have."""
@@ -211,6 +211,7 @@ class _Draft:
         self.drop_sources()
         head = self.head(default_name)
         system = self.system()
+        self.order_by_default(system)
         sections = {name: self.section(name, cls, system) for name, cls in SECTIONS.items()}
         if system in MODELS:
             sections["model"] = self.section("model", MODELS[system].config, system)
@@ -266,6 +267,12 @@ class _Draft:
             self.wrong_name(("model", "system"), system, MODELS)
         return str(system)
 
+    def order_by_default(self, system: str) -> None:
+        """Name the order that the system learns where the recipe names none."""
+        order = self.mapping.get("order", {})
+        if system in MODELS and isinstance(order, Mapping) and "name" not in order:
+            self.mapping = {**self.mapping, "order": {**order, "name": MODELS[system].default_order}}
+
     def section(self, name: str, cls: type[Any], system: str) -> Any:
         """Return a section's dataclass, None if something is wrong with it."""
         table = self.mapping.get(name, {})
@@ -316,6 +323,9 @@ class _Draft:
         if learns is not None and isinstance(name, str) and name in (*ORDERS, SEARCHED) and name not in learns:
             what = f'order.name = "{name}" does not go with model.system = "{system}"'
             self.fault(("order", "name"), what, f"it generates {', '.join(sorted(learns))} only")
+        if system in MODELS and MODELS[system].parallel and name == SEARCHED:
+            what = f'order.name = "{SEARCHED}" does not go with model.system = "{system}"'
+            self.fault(("order", "name"), what, 'model.system = "indigo" searches its orders')
 
     def check_search(self, search: SearchConfig | None, train: TrainConfig | None) -> None:
         """Check that a run which is to search its orders can and will."""

@@ -19,7 +19,7 @@ from indigo_cli.engine.parser import ParserPool, SpacyParses, num_workers
 from indigo_cli.engine.parser_model import find_model
 from indigo_cli.engine.parses import ConlluParses, Item, Parses
 from indigo_cli.errors import UsageError
-from indigo_cli.orders import ORDERS, OrderContext, Targets
+from indigo_cli.orders import ORDERS, OrderContext, Rule, Targets, drawn_tree
 from indigo_cli.orders.common_first import balancing_cutoff, frequency_ranks
 from indigo_cli.orders.rule import Ints
 
@@ -52,6 +52,30 @@ class OrderConfig:
     cutoff: NonNegativeInt = 0
     parse: dict[str, str] = field(default_factory=dict)
     parser: str = ""
+
+    @property
+    def rule(self) -> Rule:
+        """The rule of a predefined order."""
+        return ORDERS[self.name]
+
+
+@dataclass(frozen=True)
+class DrawnTree(OrderConfig):
+    """Balanced trees as systems that train with the balanced-tree loss draw them: blt anew for each epoch.
+
+    No section of a recipe: its `[order] name = "blt"` and `model.tree_temperature` make it.
+
+    Args:
+        temperature: tau > 0.
+    """
+
+    name: str = "blt"
+    temperature: float = 1.0
+
+    @property
+    def rule(self) -> Rule:
+        """See `OrderConfig`."""
+        return drawn_tree.rule(self.temperature)
 
 
 def orders_for_split(
@@ -110,7 +134,7 @@ def order_blocks(
     """
     if config.name not in ORDERS:
         raise UsageError(f"unknown order {config.name!r}", where="order.name", fix="one of " + " ".join(ORDERS))
-    rule = ORDERS[config.name]
+    rule = config.rule
     split = corpus.split(split_name)
     offsets, lines = np.asarray(split.target.offsets), np.asarray(split.lines)
     if rule.needs != "parses":
@@ -157,7 +181,7 @@ def _tokens(store: "Store", start: int, stop: int) -> Ints:
 
 def order_context(corpus: "Corpus", config: OrderConfig, *, seed: int = 0, epoch: int = 0) -> OrderContext:
     """Gather what the rule of `config.name` needs beside the targets, but for parses."""
-    if ORDERS[config.name].needs == "ranks":
+    if config.rule.needs == "ranks":
         counts = target_counts(corpus)
         ranks = frequency_ranks(counts, rarest=UNK)
         return OrderContext(rank_of=ranks, cutoff=config.cutoff or balancing_cutoff(counts, ranks))

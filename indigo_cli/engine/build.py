@@ -24,10 +24,12 @@ def build_system(recipe: "Recipe", codecs: Codecs) -> nn.Module:
             where="model.share_embeddings",
             fix="set model.share_embeddings = false, or preprocess with joint = true",
         )
-    system: nn.Module = MODELS[recipe.system].build(
+    entry = MODELS[recipe.system]
+    system: nn.Module = entry.build(
         recipe.model,
         source_size=len(codecs.source.vocabulary),
         target_size=len(codecs.target.vocabulary),
         ordered_source=not codecs.source_is_bag,
+        **({"order": recipe.order.name} if entry.parallel else {}),
     )
     return system

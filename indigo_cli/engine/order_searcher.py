@@ -185,6 +185,9 @@ def check_searchable(run: LoadedRun) -> None:
     if MODELS[system].orders is not None:
         what = f"system {system!r} generates l2r only: there are no orders to search"
         raise UsageError(what, where=where, fix='train a run with model.system = "indigo"')
+    if MODELS[system].parallel:
+        what = f"system {system!r} inserts many words at once: there is no search for orders of its rounds"
+        raise UsageError(what, where=where, fix='train a run with model.system = "indigo"')
     if run.system.greedy_only:
         what = "a model that predicts the position first does not rank orders by words"
         raise UsageError(what, where=where, fix='train a run with model.predict = "word_first"')

@@ -42,7 +42,7 @@ class OrderedSplit:
     ) -> None:
         self.name = name
         self.order = order
-        self.redrawn = order.name in ORDERS and ORDERS[order.name].redrawn
+        self.redrawn = order.name in ORDERS and order.rule.redrawn
         self._corpus, self._split = corpus, corpus.split(name)
         self._seed, self._batch_tokens = seed, batch_tokens
         self._lengths = np.asarray(self._split.target.lengths), np.asarray(self._split.source.lengths)
@@ -102,7 +102,7 @@ class OrderedSplit:
         lines = self._split.lines[items].tolist()
         rows = list(zip(items, lines, strict=True))
         sources = [source.draw(self._split.source[i].tolist(), line=line, epoch=epoch) for i, line in rows]
-        if self.order.name in ORDERS and ORDERS[self.order.name].needs != "parses":
+        if self.order.name in ORDERS and self.order.rule.needs != "parses":
             targets = [target.draw(self._split.target[i].tolist(), line=line, epoch=epoch) for i, line in rows]
             return sources, targets, self._rule_orders(lines, targets, epoch)
         flat, offsets = self.orders(epoch)
@@ -121,7 +121,7 @@ class OrderedSplit:
         offsets = np.cumsum([0, *map(len, targets)], dtype=np.int64)
         tokens = np.array([token for target in targets for token in target], dtype=np.int64)
         block = Targets(np.array(lines, dtype=np.int64), tokens, offsets)
-        flat = ORDERS[self.order.name].orders(block, self._context[1])
+        flat = self.order.rule.orders(block, self._context[1])
         return list(np.split(flat.astype(np.int64), offsets[1:-1]))
 
     def stream(self, *, epoch: int, skip: int, max_epochs: int = 0) -> Iterator[MicroBatch]:

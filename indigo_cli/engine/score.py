@@ -38,6 +38,7 @@ from indigo_cli.engine.targets import (
     text_items,
     trace_items,
 )
+from indigo_cli.engine.training_orders import own_order
 from indigo_cli.errors import DataError, RunError, UsageError
 from indigo_cli.models import MODELS
 
@@ -286,7 +287,7 @@ class _Job:
         if path is not None:
             return FileOrders(path, split=self.split, corpus=str(self.header.get("corpus", "")))
         own = trained_orders(
-            self.run.recipe.order,
+            own_order(self.run.recipe, self.run.recipe.order.name),
             split=self.split,
             open_corpus=lambda: self.run.open_corpus(self.corpus_folder),
             seed=seed,

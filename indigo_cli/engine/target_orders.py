@@ -15,7 +15,7 @@ from indigo_cli.engine.parses import Parses
 from indigo_cli.engine.search_config import SEARCHED
 from indigo_cli.engine.targets import Item
 from indigo_cli.errors import DataError, UsageError
-from indigo_cli.orders import ORDERS, OrderContext, Targets
+from indigo_cli.orders import ORDERS, OrderContext, Rule, Targets
 
 MAX_DRAWS = 10_000
 """All orders of a target are in memory at once."""
@@ -53,13 +53,16 @@ class RuleOrders:
 
     Args:
         name: In ORDERS.
+        rule: Of that name.
         contexts: What the rule may look at, one a draw.
         parses: For a rule that needs them; lines of the blocks rise.
     """
 
-    def __init__(self, name: str, contexts: Sequence[OrderContext], *, parses: Parses | None = None) -> None:
-        self.name, self._contexts, self._parses = name, contexts, parses
-        self.redrawn = ORDERS[name].redrawn
+    def __init__(
+        self, name: str, rule: Rule, contexts: Sequence[OrderContext], *, parses: Parses | None = None
+    ) -> None:
+        self.name, self._rule, self._contexts, self._parses = name, rule, contexts, parses
+        self.redrawn = rule.redrawn
 
     def __call__(self, block: Sequence[Item]) -> list[tuple[Order, ...]]:
         """See `Orders`."""
@@ -70,7 +73,7 @@ class RuleOrders:
         if self._parses is not None:
             found = zip(block, self._parses((item.line, item.target) for item in block), strict=True)
             contexts = [OrderContext(parses={item.line: parse for item, parse in found if parse is not None})]
-        draws = [ORDERS[self.name].orders(targets, context).tolist() for context in contexts]
+        draws = [self._rule.orders(targets, context).tolist() for context in contexts]
         spans = zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)
         return [tuple(dict.fromkeys(tuple(draw[start:stop]) for draw in draws)) for start, stop in spans]
 
@@ -188,7 +191,7 @@ def trained_orders(
     """Return the orders that a run was trained on, l2r where it was trained on those of a file or searched them.
 
     Args:
-        config: The recipe's [order] section.
+        config: The order, see `training_orders.own_order`.
         split: Whose targets are scored; empty for raw text.
         open_corpus: For orders that depend on the training text.
         seed: Of redrawn orders.
@@ -208,12 +211,12 @@ def trained_orders(
             if name == SEARCHED
             else "the run was trained on the orders of a file, which holds no order of these targets: scored in l2r"
         )
-        name = "l2r"
-    rule = ORDERS[name]
+        name, config = "l2r", OrderConfig()
+    rule = config.rule
     if draws > 1 and not rule.redrawn:
         raise UsageError(f"{draws} draws of {name} would all be the same order", where="--draws", fix="leave it out")
     if rule.needs == "":
-        return RuleOrders(name, [OrderContext(seed=seed, epoch=draw) for draw in range(draws)])
+        return RuleOrders(name, rule, [OrderContext(seed=seed, epoch=draw) for draw in range(draws)])
     another = "score in another order: --set order.name=l2r, or --orders FILE"
     if rule.needs == "parses" and not split:
         raise UsageError(f"order {name} needs a parse, and raw text has none", where="order.name", fix=another)
@@ -223,5 +226,5 @@ def trained_orders(
         what = f"order {name} needs the training text: {error.what}"
         raise UsageError(what, where=error.where, fix=f"give --corpus, or {another}") from error
     if rule.needs == "parses":
-        return RuleOrders(name, [], parses=parses_for_split(corpus, split, config))
-    return RuleOrders(name, [order_context(corpus, config)])
+        return RuleOrders(name, rule, [], parses=parses_for_split(corpus, split, config))
+    return RuleOrders(name, rule, [order_context(corpus, config)])

@@ -9,7 +9,7 @@ from indigo_cli.core import console
 from indigo_cli.data.corpus import Corpus
 from indigo_cli.data.files import sha256_file
 from indigo_cli.data.orders_file import read_order_rows
-from indigo_cli.engine.assign import OrderConfig
+from indigo_cli.engine.assign import DrawnTree, OrderConfig
 from indigo_cli.engine.parser_model import find_model
 from indigo_cli.errors import DataError, UsageError
 from indigo_cli.models import MODELS
@@ -36,7 +36,7 @@ def orders_of_recipe(recipe: "Recipe", splits: Sequence[str]) -> dict[str, Order
         raise UsageError(
             f"system {recipe.system!r} knows the order {' '.join(sorted(allowed))} only, not {recipe.order.name}",
             where="order.name",
-            fix='model.system = "indigo" learns any order',
+            fix='model.system = "indigo" and "insertion" learn any order',
         )
     return dict.fromkeys(splits, rule_of_recipe(recipe, recipe.order.name, splits))
 
@@ -47,10 +47,17 @@ def rule_of_recipe(recipe: "Recipe", name: str, splits: Sequence[str]) -> OrderC
     Raises:
         UsageError: nothing parses the splits for `syn`.
     """
-    order = replace(recipe.order, name=name)
+    order = own_order(recipe, name)
     if name == "syn" and any(split not in order.parse for split in splits):
         order = replace(order, parser=find_model(order.parser, recipe.data.target_lang).name)
     return order
+
+
+def own_order(recipe: "Recipe", name: str) -> OrderConfig:
+    """Return an order as the recipe's system knows it: one that draws its trees does so anew for each epoch."""
+    if name == "blt" and MODELS[recipe.system].parallel and recipe.model.tree_temperature:
+        return DrawnTree(temperature=recipe.model.tree_temperature)
+    return replace(recipe.order, name=name)
 
 
 def orders_of_files(system: str, files: Sequence[Path], splits: Sequence[str]) -> tuple[dict[str, OrderConfig], str]:

@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from indigo_cli.models.indigo_config import IndigoConfig
+from indigo_cli.models.insertion_config import InsertionConfig
 from indigo_cli.models.transformer_config import TransformerConfig
 
 
@@ -17,20 +18,26 @@ class ModelEntry:
 
     Args:
         config: Its `[model]` section.
-        module: The file here whose `build` makes it from the section and two vocabulary sizes.
+        module: The file here whose `build` makes it from the section, two vocabulary sizes and more.
         orders: The generation orders it can learn; None = any.
+        default_order: The one it learns where a recipe names none.
+        parallel: Whether it fills many slots at once: it decodes by `ParallelDecoder`, and its `build` is told the
+            order too, which says what a slot is to learn. Its orders are not searched.
     """
 
     config: type[Any]
     module: str
     orders: frozenset[str] | None = None
+    default_order: str = "l2r"
+    parallel: bool = False
 
-    def build(self, config: Any, **sizes: Any) -> Any:
+    def build(self, config: Any, **facts: Any) -> Any:
         """Make the system; only now is its code, and torch, loaded."""
-        return import_module(f"{__name__}.{self.module}").build(config, **sizes)
+        return import_module(f"{__name__}.{self.module}").build(config, **facts)
 
 
 MODELS = {
     "transformer": ModelEntry(TransformerConfig, "transformer", frozenset({"l2r"})),
     "indigo": ModelEntry(IndigoConfig, "indigo"),
+    "insertion": ModelEntry(InsertionConfig, "insertion", default_order="blt", parallel=True),
 }

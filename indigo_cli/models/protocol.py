@@ -8,6 +8,7 @@ chosen. A slot is named by its anchor, the generation index of its LEFT NEIGHBOU
 generated. An anchor keeps its meaning while other slots fill; slot numbers exist in files only (core/order.py).
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -30,7 +31,7 @@ class Losses:
     """
 
     objective: Tensor
-    parts: dict[str, tuple[Tensor, float | Tensor]]
+    parts: Mapping[str, tuple[Tensor, float | Tensor]]
     weight: float
     num_nodes: int = 0
     num_steps: int = 0

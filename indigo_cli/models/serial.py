@@ -60,16 +60,16 @@ def step_log_probs(
     """
     sentences, num_orders, length = shape
     words = terms.word_nll.new_zeros(sentences * num_orders * (length + 1))
-    words[terms.index] = _log_probs(terms.word_nll)
+    words[terms.index] = log_probs_of(terms.word_nll)
     words = words.unflatten(0, (sentences, num_orders, length + 1))
-    slots = _log_probs(terms.slot_nll).unflatten(0, (sentences, num_orders))
+    slots = log_probs_of(terms.slot_nll).unflatten(0, (sentences, num_orders))
     before_end = torch.arange(slots.shape[2], device=slots.device) < lengths_S[:, None, None]
     if end_has_slot:
         words = words + torch.where(before_end, 0.0, slots)
     return StepLogProbs(words, torch.where(before_end, slots, 0.0)[:, :, :length])
 
 
-def _log_probs(nll: Tensor) -> Tensor:
+def log_probs_of(nll: Tensor) -> Tensor:
     """Turn the sign, without the -0.0 and the +6e-8 of rounding that certain things would get."""
     return (0.0 - nll).clamp(max=0.0)
 

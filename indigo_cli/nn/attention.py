@@ -106,6 +106,39 @@ class SelfAttention(nn.Module):
         bias.diagonal(offset=rows - queries, dim1=2, dim2=3).add_(to_self)
         return bias.flatten(0, 1)
 
+    def attend_rows(
+        self,
+        query_NHQd: Tensor,
+        relation_NQE: Tensor,
+        keys_NHRd: Tensor,
+        values_NHRd: Tensor,
+        *,
+        mask_N1R: Tensor | None,
+        left_NQR: Tensor | None,
+        own_NQ: Tensor,
+    ) -> Tensor:
+        """Attend with new rows to all that stand, the new ones among them, and return (N, Q, D).
+
+        Args:
+            query_NHQd: As `step_projection` gives them: scaled.
+            relation_NQE: What it gives beside queries, keys and values: E = 2 H columns with relations, else none.
+            keys_NHRd, values_NHRd: Of all rows.
+            mask_N1R: Additive float, which rows there are; None = all.
+            left_NQR: With relations, see `forward`.
+            own_NQ: Which row each query is.
+        """
+        bias = None
+        if left_NQR is not None:
+            to_left, to_self = relation_NQE.unflatten(2, (2, self.num_heads)).permute(2, 0, 3, 1)
+            bias = to_left[..., None] * left_NQR[:, None].to(to_left.dtype)
+            if mask_N1R is not None:
+                bias += mask_N1R[:, None]
+            bias.scatter_add_(3, own_NQ[:, None, :, None].expand(-1, self.num_heads, -1, -1), to_self[..., None])
+            bias = bias.flatten(0, 1)
+        elif mask_N1R is not None:
+            bias = mask_N1R.repeat_interleave(self.num_heads, dim=0)
+        return attend(query_NHQd, keys_NHRd.flatten(0, 1), values_NHRd.flatten(0, 1), bias)
+
     def project(self, x_NQD: Tensor) -> tuple[Tensor, ...]:
         """Return q, k, v, each (N, Q, D), and with relations c and g, each (N, H, Q), already scaled."""
         model_dim = self.qkv.in_features

@@ -5,8 +5,9 @@ sentence, H heads, D model width, d = D / H. G groups of hypotheses that share n
 group.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +15,9 @@ from torch.nn import functional
 
 from indigo_cli.nn.attention import CrossAttention, RelationTable, Scale, SelfAttention, attend
 from indigo_cli.nn.cache import NodeCache
+from indigo_cli.nn.clipped_attention import ClippedAttention
+
+OwnAttention = SelfAttention | ClippedAttention
 
 
 class FeedForward(nn.Module):
@@ -100,12 +104,10 @@ class Encoder(nn.Module):
 class DecoderLayer(nn.Module):
     """Causal self-attention, attention to the source, feed-forward; each as `x + dropout(f(norm(x)))`."""
 
-    def __init__(
-        self, model_dim: int, ff_dim: int, num_heads: int, dropout: float, *, scale: Scale, relations: RelationTable
-    ) -> None:
+    def __init__(self, model_dim: int, ff_dim: int, num_heads: int, dropout: float, *, attention: OwnAttention) -> None:
         super().__init__()
         self.attention_norm = nn.LayerNorm(model_dim)
-        self.attention = SelfAttention(model_dim, num_heads, scale=scale, relations=relations)
+        self.attention = attention
         self.cross_norm = nn.LayerNorm(model_dim)
         self.cross = CrossAttention(model_dim, num_heads)
         self.ff_norm = nn.LayerNorm(model_dim)
@@ -171,7 +173,13 @@ class DecoderState:
 
 
 class Decoder(nn.Module):
-    """A stack of decoder layers and a last norm."""
+    """A stack of decoder layers and a last norm.
+
+    Args:
+        num_layers, model_dim, ff_dim, num_heads, dropout: Sizes, and the rate.
+        scale, relations: Of self-attention, see there.
+        attention: Makes the self-attention of each layer, in place of the usual one.
+    """
 
     def __init__(
         self,
@@ -183,14 +191,15 @@ class Decoder(nn.Module):
         *,
         scale: Scale = "head",
         relations: RelationTable = "none",
+        attention: Callable[[], OwnAttention] | None = None,
     ) -> None:
         super().__init__()
+        make = attention or partial(SelfAttention, model_dim, num_heads, scale=scale, relations=relations)
         self.layers = nn.ModuleList(
-            DecoderLayer(model_dim, ff_dim, num_heads, dropout, scale=scale, relations=relations)
-            for _ in range(num_layers)
+            DecoderLayer(model_dim, ff_dim, num_heads, dropout, attention=make()) for _ in range(num_layers)
         )
         self.norm = nn.LayerNorm(model_dim)
-        self.has_relations = relations != "none"
+        self.has_relations = any(layer.attention.has_relations for layer in self.typed_layers())
 
     @property
     def num_drops(self) -> int:
@@ -213,7 +222,7 @@ class Decoder(nn.Module):
             memory_SXD: Encoder output.
             memory_mask_SX: True for real source tokens.
             left: With relations, see `SelfAttention.forward`.
-            mask: With relations: which rows a row sees, see there; None = itself and all earlier ones.
+            mask: Which rows a row sees: additive float (0 or -inf), see there; None = itself and all earlier ones.
         """
         if self.has_relations and mask is None:
             rows = x_NRD.shape[1]
@@ -224,7 +233,8 @@ class Decoder(nn.Module):
         decoded: Tensor = self.norm(x_NRD)
         return decoded
 
-    def _typed_layers(self) -> Iterator[DecoderLayer]:
+    def typed_layers(self) -> Iterator[DecoderLayer]:
+        """Yield the layers."""
         for layer in self.layers:
             assert isinstance(layer, DecoderLayer)
             yield layer
@@ -233,7 +243,7 @@ class Decoder(nn.Module):
         self, memory_SXD: Tensor, memory_mask_SX: Tensor, *, own: int = 0, drop: Tensor | None = None
     ) -> DecoderState:
         """Prepare cached decoding with one hypothesis a sentence; the system keeps `own` floats of each row."""
-        layers = list(self._typed_layers())
+        layers = list(self.typed_layers())
         heads = layers[0].attention.num_heads
         mask = torch.zeros_like(memory_mask_SX, dtype=memory_SXD.dtype).masked_fill_(~memory_mask_SX, -torch.inf)
         return DecoderState(
@@ -263,8 +273,9 @@ class Decoder(nn.Module):
         if left is None and mask is not None and len(mask) > 1:
             mask = mask.repeat_interleave(len(state.memory_mask) // state.sentences, dim=0)  # of every head
         x_GQD = x_PnD.reshape(cache.groups, -1, model_dim)
-        for index, layer in enumerate(self._typed_layers()):
+        for index, layer in enumerate(self.typed_layers()):
             attention = layer.attention
+            assert isinstance(attention, SelfAttention), "others are for rounds, see nn/rounds.py"
             joint = functional.linear(layer.attention_norm(x_GQD), *state.projections[index])
             new = joint[:, :, : 3 * model_dim].unflatten(2, (3, attention.num_heads, -1)).permute(2, 0, 3, 1, 4)
             keys, values = cache.write(index, new[1:])

@@ -24,11 +24,19 @@ def mix(state: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return state ^ (state >> np.uint64(31))
 
 
-def priority(targets: Targets, context: OrderContext) -> Ints:
-    """Uniform in 0 .. 2^40 - 1."""
+def streams(ids: Ints, context: OrderContext) -> NDArray[np.uint64]:
+    """Return where the random numbers of each target start: a hash of seed, epoch and id."""
     run = mix(np.array([context.seed & WORD], dtype=np.uint64) + np.uint64(GOLDEN))
     run = mix((run ^ np.uint64(context.epoch & WORD)) + np.uint64(GOLDEN))
-    state = mix(run + targets.ids.astype(np.uint64) * np.uint64(GOLDEN))
-    steps = (targets.position + 1).astype(np.uint64) * np.uint64(GOLDEN)
-    keys = mix(np.repeat(state, targets.lengths) + steps) >> np.uint64(64 - PRIORITY_BITS)
-    return keys.astype(np.int64)
+    return mix(run + ids.astype(np.uint64) * np.uint64(GOLDEN))
+
+
+def draw(stream: NDArray[np.uint64], number: Ints) -> NDArray[np.uint64]:
+    """Return the `number`-th random number of each stream, from 0."""
+    return mix(stream + (number + 1).astype(np.uint64) * np.uint64(GOLDEN))
+
+
+def priority(targets: Targets, context: OrderContext) -> Ints:
+    """Uniform in 0 .. 2^40 - 1."""
+    numbers = draw(np.repeat(streams(targets.ids, context), targets.lengths), targets.position)
+    return (numbers >> np.uint64(64 - PRIORITY_BITS)).astype(np.int64)
