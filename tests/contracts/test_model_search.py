@@ -1,4 +1,4 @@
-"""What the search finds with every entry of MODELS: what brute force finds, at the price of teacher forcing."""
+"""What the search finds with every serial entry of MODELS: what brute force finds, at the price of teacher forcing."""
 
 import math
 import random
@@ -15,8 +15,8 @@ from indigo_cli.core.vocab import EOD, FIRST_WORD, UNK
 from indigo_cli.data.collate import collate_source
 from indigo_cli.decoding.config import DecodeConfig
 from indigo_cli.decoding.search import Sentence, search_batch
-from indigo_cli.models import MODELS
 from tests.models.tiny import (
+    SERIAL,
     SOURCES,
     A,
     B,
@@ -30,7 +30,7 @@ from tests.models.tiny import (
     word_log_probs,
 )
 
-every_system = pytest.mark.parametrize("system", MODELS)
+every_system = pytest.mark.parametrize("system", SERIAL)
 
 
 def search(

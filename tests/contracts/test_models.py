@@ -17,6 +17,7 @@ from indigo_cli.data.batch import Plan
 from indigo_cli.data.collate import collate_source
 from indigo_cli.models import MODELS
 from tests.models.tiny import (
+    SERIAL,
     SOURCES,
     A,
     B,
@@ -34,6 +35,7 @@ from tests.models.tiny import (
 from tests.tensors import assert_close
 
 every_system = pytest.mark.parametrize("system", MODELS)
+every_serial_system = pytest.mark.parametrize("system", SERIAL)
 TARGETS = [[B, A], [C], [], [D, E, D, A]]
 
 
@@ -52,8 +54,8 @@ def gradients(model: Any, objective: Tensor) -> dict[str, Tensor]:
     return dict(zip(parameters, found, strict=True))
 
 
-@every_system
-class TestLosses:
+@every_serial_system
+class TestSerialLosses:
     def test_parts_and_weight(self, system: str) -> None:
         losses = make_system(system)(make_batch(SOURCES, TARGETS, orders_for(system, TARGETS)), 0.1)
         tokens, sentences = 7, 4
@@ -62,14 +64,6 @@ class TestLosses:
         assert set(losses.parts) <= {"word", "position"}
         assert losses.objective.requires_grad
         assert not any(nats.requires_grad for nats, _ in losses.parts.values())
-
-    def test_without_smoothing_the_objective_is_the_sum_of_the_parts(self, system: str) -> None:
-        model, batch = make_system(system), make_batch(SOURCES, TARGETS, orders_for(system, TARGETS))
-        plain, smooth = model(batch), model(batch, 0.2)
-        assert_close(plain.objective, torch.stack([nats for nats, _ in plain.parts.values()]).sum())
-        assert abs((smooth.objective - plain.objective).item()) > 1e-2
-        for name, (nats, _) in plain.parts.items():
-            assert_close(smooth.parts[name][0], nats)
 
     def test_smoothing_spreads_over_the_allowed_words(self, system: str) -> None:
         model = make_system(system)
@@ -84,6 +78,17 @@ class TestLosses:
         word = plain.parts["word"][0].item()
         expected = plain.objective.item() - word + 0.75 * word + 0.25 * uniform
         assert smooth.objective.item() == pytest.approx(expected, rel=1e-5)
+
+
+@every_system
+class TestLosses:
+    def test_without_smoothing_the_objective_is_the_sum_of_the_parts(self, system: str) -> None:
+        model, batch = make_system(system), make_batch(SOURCES, TARGETS, orders_for(system, TARGETS))
+        plain, smooth = model(batch), model(batch, 0.2)
+        assert_close(plain.objective, torch.stack([nats for nats, _ in plain.parts.values()]).sum())
+        assert abs((smooth.objective - plain.objective).item()) > 1e-2
+        for name, (nats, _) in plain.parts.items():
+            assert_close(smooth.parts[name][0], nats)
 
     def test_a_row_alone_is_the_same_row_in_a_padded_batch(self, system: str) -> None:
         model, orders = make_system(system).double(), orders_for(system, TARGETS)
@@ -161,7 +166,7 @@ class TestLosses:
             assert model(batch).objective != model(batch).objective
 
 
-@every_system
+@every_serial_system
 class TestLogProbs:
     @pytest.mark.parametrize("count", [1, 3])
     def test_their_sums_are_minus_the_losses(self, system: str, count: int) -> None:
@@ -213,7 +218,7 @@ class TestLogProbs:
                     assert_close(steps.slots[0, k, step], slot)
 
 
-@every_system
+@every_serial_system
 class TestSteps:
     def test_boundaries_and_padding_are_not_words(self, system: str) -> None:
         model = make_system(system)

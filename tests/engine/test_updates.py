@@ -14,7 +14,7 @@ from indigo_cli.engine.updates import LossParts, StepReport, dropout_seed, updat
 from indigo_cli.models import MODELS
 from indigo_cli.models.protocol import Losses
 
-SYSTEMS = ["transformer", "indigo"]
+SYSTEMS = ["transformer", "indigo", "insertion"]
 SENTENCES = 6
 """Of one update."""
 
@@ -88,7 +88,7 @@ def test_the_gradient_is_the_mean_over_all_predictions_of_the_update(name: str) 
         batch = sentence_batch([number])
         losses: Losses = system(batch, 0.1)
         losses.objective.backward()
-        predictions += int(batch.lengths.sum()) + 1
+        predictions += int(batch.lengths.sum()) * (2 if MODELS[name].parallel else 1) + 1
     squares = sum(float(p.grad.double().square().sum()) for p in system.parameters() if p.grad is not None)
     assert float(report.grad_norm) == pytest.approx(squares**0.5 / predictions, rel=1e-4)
     assert report.parts.weight == predictions

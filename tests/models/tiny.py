@@ -17,6 +17,8 @@ from indigo_cli.models import MODELS
 SIZES = {"model_dim": 8, "ff_dim": 12, "num_heads": 2, "encoder_layers": 2, "decoder_layers": 2}
 A, B, C, D, E = range(NUM_SPECIALS, NUM_SPECIALS + 5)
 """Ids of ordinary tokens."""
+SERIAL = [name for name, entry in MODELS.items() if not entry.parallel]
+"""Systems that insert one word a step."""
 SOURCES = [[A, B, C], [], [E, D, D, A, B], [C]]
 """Of unequal lengths, one of them empty."""
 
@@ -27,7 +29,14 @@ def make_config(system: str, **settings: Any) -> Any:
 
 
 def make_system(
-    system: str, *, tokens: int = 5, ordered_source: bool = True, seed: int = 0, scale: float = 1.0, **settings: Any
+    system: str,
+    *,
+    tokens: int = 5,
+    ordered_source: bool = True,
+    seed: int = 0,
+    scale: float = 1.0,
+    order: str = "",
+    **settings: Any,
 ) -> Any:
     """Return a tiny system in evaluation mode.
 
@@ -36,11 +45,13 @@ def make_system(
     Args:
         tokens: Ordinary tokens of the vocabulary.
         scale: Multiplies all parameters, to be as sure of itself as a trained model.
+        order: That it is told, if it is parallel.
     """
     torch.manual_seed(seed)
     config = make_config(system, **settings)
     size = NUM_SPECIALS + tokens
-    model: nn.Module = MODELS[system].build(config, source_size=size, target_size=size, ordered_source=ordered_source)
+    facts = {"source_size": size, "target_size": size, "ordered_source": ordered_source}
+    model: nn.Module = MODELS[system].build(config, **facts, **({"order": order} if order else {}))
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(torch.randn_like(parameter) * 0.2).mul_(scale)
