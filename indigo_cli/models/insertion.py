@@ -120,11 +120,26 @@ class Insertion(nn.Module):
 
     @torch.no_grad()
     def log_probs(self, batch: Batch) -> StepLogProbs:
-        """See `System`: of all words and closings of the history of each order, in rounds as decoding makes them."""
+        """See `System`: of all words and closings of the history of each order, in rounds as decoding makes them.
+
+        A system that ends at once fills one slot at a time: see `serial_log_probs`.
+        """
+        if self.ends_at_once:
+            return self.serial_log_probs(batch)
         memory = self.encode(batch.source)
         if self.reusable:
             return insertion_pass.log_probs(self, batch, memory)
         return insertion_canvas.log_probs(self, batch, memory)
+
+    @torch.no_grad()
+    def serial_log_probs(self, batch: Batch) -> StepLogProbs:
+        """Return what `log_probs` does where one slot is filled at a time; for systems that choose slots.
+
+        Ending is `<eod>` in any slot.
+        """
+        if not self.chooses_slots:
+            raise ValueError("this system does not choose a slot: it fills all of them at once")
+        return insertion_canvas.serial_log_probs(self, batch, self.encode(batch.source))
 
     def encode(self, source: Source) -> Tensor:
         """Return the encoder's output (S, X, D)."""

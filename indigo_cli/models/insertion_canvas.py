@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from indigo_cli.core.vocab import FIRST_WORD
+from indigo_cli.core.vocab import EOD, FIRST_WORD
 from indigo_cli.data.batch import Batch
 from indigo_cli.models.insertion_history import Aim, History, shares
 from indigo_cli.models.insertion_pass import close_loss, slots_of, step_log_probs
@@ -158,3 +158,35 @@ def log_probs(system: "Insertion", batch: Batch, memory: Tensor) -> StepLogProbs
         chosen = decided == made
         features[chosen] = of_canvas.flatten(0, 1)[slots.all.left[chosen]].to(features.dtype)
     return step_log_probs(system, slots, features, batch)
+
+
+def serial_log_probs(system: "Insertion", batch: Batch, memory: Tensor) -> StepLogProbs:
+    """Return log p(word | slot), log p(slot) and that of the end where one slot is filled at a time, as the orders say.
+
+    The end is `<eod>` in any slot: with the words that could be inserted it adds up to 1.
+    """
+    history = slots_of(batch).history
+    orders, rows = batch.plan.orders.flatten(0, 1), history.words_NR.shape[1]
+    table = system.embeddings.words
+    found: list[tuple[Tensor, Tensor, Tensor]] = []
+    for step in range(rows - 1):
+        stands = functional.pad(history.real_NT & (history.step_NT < step), (1, 1))
+        stands = stands | (history.canvas.stage_NR == 0)
+        canvas = Standing.of(stands)
+        features = slot_features(system, history, canvas, memory, batch.source.mask)
+        log_z = log_normalisers(features.flatten(0, 1), table).view(stands.shape)
+        slot = -slot_nll(system, features, canvas.slots_NR)
+        ends = (features @ table[EOD - FIRST_WORD]).float() - log_z + slot
+        end = ends.masked_fill(~canvas.slots_NR, -torch.inf).logsumexp(dim=1)
+        word = orders[:, step : step + 1] if step < orders.shape[1] else orders.new_zeros(len(orders), 1)
+        left = history.canvas.left_NR.gather(1, word + 1)
+        column = (history.words_NR.gather(1, word + 1)[:, 0] - FIRST_WORD).clamp(min=0)
+        at_left = features.gather(1, left[..., None].expand(-1, -1, features.shape[2]))[:, 0]
+        logit = (at_left * table[column]).sum(dim=1).float()
+        found.append((logit - log_z.gather(1, left)[:, 0], slot.gather(1, left)[:, 0], end))
+    words, slots, ends = (torch.stack(part, dim=1).clamp(max=0.0) for part in zip(*found, strict=True))
+    index = torch.arange(rows - 1, device=words.device)
+    before, at = index < history.lengths_N[:, None], index == history.lengths_N[:, None]
+    words = torch.where(before, words, 0.0) + torch.where(at, ends, 0.0)
+    shape = batch.plan.orders.shape[:2]
+    return StepLogProbs(words.unflatten(0, shape), torch.where(before, slots, 0.0)[:, :-1].unflatten(0, shape))

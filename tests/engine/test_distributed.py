@@ -84,7 +84,7 @@ def check_two(name: str, sharding: str, *, dropout: float, updates: int) -> None
 
 
 @pytest.mark.parametrize("sharding", SHARDINGS)
-@pytest.mark.parametrize("name", ["transformer", "indigo"])
+@pytest.mark.parametrize("name", ["transformer", "indigo", "insertion"])
 def test_two_processes_are_one_that_accumulates_twice_as_much(name: str, sharding: str) -> None:
     check_two(name, sharding, dropout=0.0, updates=UPDATES)
 

@@ -228,6 +228,33 @@ def test_the_joint_choice_is_one_softmax_over_words_and_slots() -> None:
     assert_close(joint, scores.logits[0, 0] - scores.logits[0, 0].logsumexp(dim=(0, 1)))
 
 
+@torch.inference_mode()
+@pytest.mark.parametrize("kind", ["joint", "factorised", "bias", "sequence"])
+def test_serial_log_probs_are_those_of_one_word_at_a_time(kind: str) -> None:
+    model, batch = make(kind), batch_of(TARGETS, ORDERS)
+    steps = model.serial_log_probs(batch)
+    assert steps.words.shape == (4, 1, 8) and steps.slots.shape == (4, 1, 7) and steps.closes is None
+    if kind == "sequence":
+        assert torch.equal(model.log_probs(batch).words, steps.words)
+    for i, (target, order) in enumerate(zip(TARGETS, ORDERS, strict=True)):
+        for step in range(len(target) + 1):
+            standing = sorted(order[:step])
+            scores = model.slots(on_canvas(model, SOURCES[i], [target[k] for k in standing]))
+            of_words, of_slots = scores.logits[0, 0] - scores.log_z[0, 0, :, None], scores.slots[0, 0]
+            both = (of_words + of_slots[:, None]).exp()
+            assert_close(both.sum(), torch.tensor(1.0), what="CONTRACT number 1")
+            if step == len(target):
+                assert steps.words[i, 0, step].exp().item() == pytest.approx(
+                    float(both[:, EOD - FIRST_WORD].sum()), rel=1e-4
+                )
+                continue
+            slot = sum(k < order[step] for k in standing)
+            word = of_words[slot, target[order[step]] - FIRST_WORD]
+            assert steps.words[i, 0, step].item() == pytest.approx(float(word), abs=1e-4)
+            assert steps.slots[i, 0, step].item() == pytest.approx(float(of_slots[slot]), abs=1e-4)
+        assert not steps.words[i, 0, len(target) + 1 :].any() and not steps.slots[i, 0, len(target) :].any()
+
+
 def test_padding_has_no_gradient() -> None:
     model = make("bias")
     (gradient,) = torch.autograd.grad(model(batch_of(TARGETS, ORDERS)).objective, [model.embeddings.target.weight])
