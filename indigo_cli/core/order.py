@@ -129,6 +129,30 @@ def relative_positions(order: Sequence[int], *, boundaries: bool = False) -> lis
     return [[(a > b) - (a < b) for b in z] for a in z]
 
 
+def stages(order: Sequence[int]) -> tuple[int, ...]:
+    """Return the round, from 0, in which each token comes if every open slot takes the first token of its span.
+
+    Those are the depths of the order's Cartesian tree, by surface index; orders with equal stages are one such history.
+    """
+    parent: dict[int, int] = {}
+    step = {index: at for at, index in enumerate(order)}
+    right_edge: list[int] = []  # of the tree so far, from its root down
+    for index in range(len(order)):
+        below = -1
+        while right_edge and step[right_edge[-1]] > step[index]:
+            below = right_edge.pop()
+        if below >= 0:
+            parent[below] = index
+        if right_edge:
+            parent[index] = right_edge[-1]
+        right_edge.append(index)
+    depth = [0] * len(order)
+    for index in order:  # parents come first
+        if index in parent:
+            depth[index] = depth[parent[index]] + 1
+    return tuple(depth)
+
+
 def kendall_tau(order: Sequence[int]) -> float:
     """Return Kendall's rank correlation of an order with left to right: 1 the same, -1 right to left, 0 no relation.
 

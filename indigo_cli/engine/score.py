@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from indigo_cli.core import console
 from indigo_cli.core.chunks import chunked
-from indigo_cli.core.order import Order
+from indigo_cli.core.order import Order, stages
 from indigo_cli.data.batching import PAIRS_PER_TOKEN, token_batches
 from indigo_cli.data.collate import collate
 from indigo_cli.data.files import read_lines, refuse_existing
@@ -92,7 +92,11 @@ class Scorer:
         for batch in self._batches(block, orders):
             for share, found in zip(batch, self._sums([block[s.place] for s in batch], batch), strict=True):
                 sums[share.place][:, share.first : share.first + len(share.orders)] = found
-        return [best_first(item, own, parts) for item, own, parts in zip(block, orders, sums, strict=True)]
+        in_rounds = MODELS[self.run.recipe.system].parallel and not self.run.system.ends_at_once
+        return [
+            best_first(item, own, parts, one_history=in_rounds)
+            for item, own, parts in zip(block, orders, sums, strict=True)
+        ]
 
     def _check(self, block: Sequence[Item], orders: Sequence[tuple[Order, ...]]) -> None:
         system = self.run.recipe.system
@@ -142,13 +146,16 @@ class Scorer:
             yield np.stack((words[i, :, made].sum(axis=1), slots[i, :, made].sum(axis=1), end))
 
 
-def best_first(item: Item, orders: Sequence[Order], sums: NDArray[np.float64]) -> OrdersRow:
+def best_first(
+    item: Item, orders: Sequence[Order], sums: NDArray[np.float64], *, one_history: bool = False
+) -> OrdersRow:
     """Return the row of a target.
 
     Args:
         item: The target.
         orders: K different ones.
         sums: (3, K) words, slots and `<eod>` of each, nats.
+        one_history: Orders with the same stages are one history, which the bound counts once.
 
     Raises:
         RunError: a sum is not finite.
@@ -158,12 +165,13 @@ def best_first(item: Item, orders: Sequence[Order], sums: NDArray[np.float64]) -
         raise not_finite(item)
     best_first = np.argsort(-log_probs, kind="stable").tolist()
     words, slots, ends = sums[:, best_first].tolist()
+    different = list({stages(orders[k]): k for k in best_first}.values()) if one_history else best_first
     return OrdersRow(
         item.line,
         tuple(orders[k] for k in best_first),
         log_probs=tuple(log_probs[best_first].tolist()),
         parts=Parts(tuple(words), tuple(slots), tuple(ends) if item.ended else (None,) * len(orders)),
-        bound=float(np.logaddexp.reduce(log_probs)),
+        bound=float(np.logaddexp.reduce(log_probs[sorted(different)])),
         rank=item.rank,
     )
 

@@ -17,6 +17,7 @@ from indigo_cli.core.order import (
     rightward_runs,
     slots_to_anchors,
     slots_to_order,
+    stages,
 )
 
 orders = st.integers(0, 40).flatmap(lambda length: st.permutations(range(length))).map(tuple)
@@ -129,6 +130,23 @@ def test_kendall_tau_counts_pairs(order: tuple[int, ...]) -> None:
     expected = sum(1 if a < b else -1 for a, b in pairs) / len(pairs)
     assert kendall_tau(order) == pytest.approx(expected)
     assert kendall_tau(order[::-1]) == pytest.approx(-expected)
+
+
+@given(orders)
+def test_stages_are_depths_of_the_tree_whose_spans_take_their_first_token(order: tuple[int, ...]) -> None:
+    def fill(low: int, high: int, made: int) -> dict[int, int]:
+        if low == high:
+            return {}
+        token = min(range(low, high), key=order.index)
+        return {token: made, **fill(low, token, made + 1), **fill(token + 1, high, made + 1)}
+
+    found = fill(0, len(order), 0)
+    assert stages(order) == tuple(found[index] for index in range(len(order)))
+
+
+@pytest.mark.parametrize("length", range(6))
+def test_there_are_as_many_histories_as_trees(length: int) -> None:
+    assert len({stages(order) for order in permutations(range(length))}) == (1, 1, 2, 5, 14, 42)[length]
 
 
 def test_runs() -> None:

@@ -1,10 +1,13 @@
 """Training the Insertion Transformer: its trees are drawn anew, losses fall, and a stopped run goes on bit for bit."""
 
+from itertools import permutations
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from indigo_cli import load
+from indigo_cli.core.order import stages
 from indigo_cli.data.corpus import Corpus
 from indigo_cli.engine.assign import DrawnTree, OrderConfig, assign, orders_for_split
 from indigo_cli.engine.build import build_system
@@ -135,6 +138,18 @@ def test_an_orders_file_is_followed(tiny: Tiny, tmp_path: Path) -> None:
     tiny.train(tmp_path / "file", *INSERTION, orders=files)
     tiny.train(tmp_path / "rule", *INSERTION, "order.name=odd")
     assert same(state_of(tmp_path / "file"), state_of(tmp_path / "rule"))
+
+
+def test_a_bound_counts_each_history_once(tiny: Tiny, tmp_path: Path) -> None:
+    """Orders that make the same rounds are one way to make the target; all ways together are at most certain."""
+    tiny.train(tmp_path / "run", *INSERTION, "train.max_steps=1")
+    run = load(tmp_path / "run", device="cpu")
+    orders = list(permutations(range(3)))
+    (row,) = run.score(["ant bee cat"], ["cat bee ant"], orders=[orders])
+    assert row.log_probs is not None and row.bound is not None and len(row.log_probs) == 6
+    by_history = {stages(order): log_prob for order, log_prob in zip(row.orders, row.log_probs, strict=True)}
+    assert len(by_history) == 5
+    assert row.bound == pytest.approx(np.logaddexp.reduce(list(by_history.values())))
 
 
 def test_bf16_is_near_fp32(tiny: Tiny, tmp_path: Path) -> None:
