@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from annotated_types import Ge, Gt, Le
 
@@ -31,6 +31,10 @@ class DecodeConfig:
         length_formula: What a log-probability is divided by, n insertions and `<eod>` counted: `power` = (n + 1)^alpha;
             `gnmt` = ((5 + n + 1) / 6)^alpha.
         eod_penalty: Subtracted from log p(`<eod>`) where hypotheses are ranked, never in files; above 0 = longer.
+        close_penalty: Of systems that fill many slots at once: how much less, in nats, closing a slot counts than
+            filling it where choices and hypotheses are ranked, never in files; above 0 = fewer closings, longer. Each
+            word adds it to its hypothesis, so a wide beam and greedy rounds want the same.
+        serial: Of these systems, with absolute positions: one slot is filled at a time, as in Stern et al. (2019).
         merge_strings: Hypotheses that spell the same string add their probabilities.
         min_length: Fewest insertions before `<eod>` may come.
         min_length_ratio: The same as a multiple of the source length; the larger of both counts, up to the most.
@@ -51,6 +55,8 @@ class DecodeConfig:
     length_penalty: Alpha = 1.0
     length_formula: Literal["power", "gnmt"] = "power"
     eod_penalty: Penalty = 0.0
+    close_penalty: Penalty = 0.0
+    serial: bool = False
     merge_strings: bool = True
     min_length: NonNegativeInt = 0
     min_length_ratio: NonNegativeFloat = 0.0
@@ -73,18 +79,24 @@ def length_limits(source_length: int, config: DecodeConfig) -> tuple[int, int]:
     return math.ceil(min(fewest, most)), most
 
 
-def length_divisor(insertions: int, config: DecodeConfig) -> float:
-    """Return what the log-probability of a hypothesis of so many insertions is divided by.
+def length_divisor(insertions: Any, config: DecodeConfig) -> Any:
+    """Return what the log-probability of a hypothesis of so many insertions, a number or a tensor, is divided by.
 
     Source: `gnmt` is lp(Y) of Wu et al. 2016, Eq. 14, with |Y| counting the end symbol.
     """
     length = insertions + 1
     base = length if config.length_formula == "power" else (5 + length) / 6
-    return float(base**config.length_penalty)
+    return base**config.length_penalty
 
 
-def ranking_score(log_prob: Number, insertions: int, finished: bool, config: DecodeConfig) -> Number:
-    """Return what ranks a hypothesis: its log-probability, less the penalty if `<eod>` is in it, by its length."""
+def ranking_score(log_prob: Number, insertions: Any, finished: bool, config: DecodeConfig) -> Number:
+    """Return what ranks a hypothesis, by its length: its log-probability, less the penalty if `<eod>` is in it.
+
+    Where slots are closed one by one, words earn what a closing is to pay more.
+    """
     if finished and config.eod_penalty:
         log_prob = log_prob - config.eod_penalty
-    return log_prob / length_divisor(insertions, config)
+    if config.close_penalty:
+        log_prob = log_prob + config.close_penalty * insertions
+    score: Number = log_prob / length_divisor(insertions, config)
+    return score

@@ -16,6 +16,19 @@ CARRIED = -1
 
 
 @dataclass(frozen=True)
+class GivenWords:
+    """Words that must stand in the output, in this order.
+
+    Args:
+        words: K vocabulary ids.
+        open: K + 1: whether words may be inserted left of each, and right of them all.
+    """
+
+    words: tuple[int, ...]
+    open: tuple[bool, ...]
+
+
+@dataclass(frozen=True)
 class Sentence:
     """What the search knows of a sentence beside its source.
 
@@ -24,12 +37,14 @@ class Sentence:
         min_length: Fewest insertions before `<eod>`.
         max_length: Most insertions; a hypothesis that has as many is cut, unfinished.
         bag: The only words it may write (vocabulary ids), each as often as it stands here; None = any.
+        canvas: What stands before the first round; its words are counted in both lengths. None = nothing.
     """
 
     line: int
     min_length: int
     max_length: int
     bag: tuple[int, ...] | None = None
+    canvas: GivenWords | None = None
 
 
 class Step(NamedTuple):
