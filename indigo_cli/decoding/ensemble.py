@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from indigo_cli.data.batch import Source
-from indigo_cli.models.protocol import SerialDecoder, WordScores
+from indigo_cli.models.protocol import Canvas, ParallelDecoder, SerialDecoder, SlotScores, WordScores
 
 
 class Ensemble:
@@ -57,6 +57,44 @@ class Ensemble:
 
     def keep(self, state: tuple[Any, ...], sentence_index: Tensor) -> tuple[Any, ...]:
         """See `SerialDecoder`."""
+        return tuple(member.keep(part, sentence_index) for member, part in zip(self.members, state, strict=True))
+
+
+class RoundEnsemble:
+    """A `ParallelDecoder` whose p(word | slot), closing among them, and p(slot) are the means of its members'.
+
+    Args:
+        members: At least one; all with the same vocabulary, and slots that end alike.
+    """
+
+    def __init__(self, members: Sequence[ParallelDecoder]) -> None:
+        if not members:
+            raise ValueError("an ensemble needs at least one member, got none")
+        if len({member.ends_at_once for member in members}) > 1:
+            raise ValueError("the slots of the members of an ensemble do not end alike")
+        self.members = tuple(members)
+        self.ends_at_once = members[0].ends_at_once
+        self.can_wait = all(member.can_wait for member in members)
+        self.chooses_slots = all(member.chooses_slots for member in members)
+
+    def start(self, source: Source, canvas: Canvas | None = None) -> tuple[Any, ...]:
+        """See `ParallelDecoder`."""
+        return tuple(member.start(source, canvas) for member in self.members)
+
+    def slots(self, state: tuple[Any, ...]) -> SlotScores:
+        """See `ParallelDecoder`."""
+        scores = [member.slots(part) for member, part in zip(self.members, state, strict=True)]
+        log_probs = _mean([one.logits - one.log_z[..., None] for one in scores])
+        slots = [one.slots for one in scores if one.slots is not None]
+        chosen = _mean(slots) if len(slots) == len(scores) else None
+        return SlotScores(log_probs, torch.zeros_like(scores[0].log_z), scores[0].open, chosen)
+
+    def insert(self, state: tuple[Any, ...], parent_SB: Tensor, word_SBG: Tensor) -> tuple[Any, ...]:
+        """See `ParallelDecoder`."""
+        return tuple(member.insert(part, parent_SB, word_SBG) for member, part in zip(self.members, state, strict=True))
+
+    def keep(self, state: tuple[Any, ...], sentence_index: Tensor) -> tuple[Any, ...]:
+        """See `ParallelDecoder`."""
         return tuple(member.keep(part, sentence_index) for member, part in zip(self.members, state, strict=True))
 
 

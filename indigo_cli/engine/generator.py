@@ -8,7 +8,7 @@ import torch
 from indigo_cli.core.trace import Hypothesis
 from indigo_cli.data.collate import collate_source
 from indigo_cli.decoding.config import length_limits
-from indigo_cli.decoding.search import Sentence, search_batch
+from indigo_cli.decoding.places import Sentence
 from indigo_cli.engine.lines import BLOCK_LINES, EncodedLine, encode_line, in_blocks
 from indigo_cli.engine.loaded_run import LoadedRun
 from indigo_cli.engine.nbest import (
@@ -21,6 +21,7 @@ from indigo_cli.engine.nbest import (
     wider_beams,
 )
 from indigo_cli.engine.runtime import Runtime
+from indigo_cli.engine.searcher import Searcher
 from indigo_cli.errors import UsageError
 
 
@@ -47,9 +48,10 @@ class Generator:
         self, run: LoadedRun, *, device: torch.device, runtime: Runtime, n_best: int = 1, seed: int | None = None
     ) -> None:
         self.run, self.device, self.runtime, self.n_best = run, device, runtime, n_best
-        self.config = run.recipe.decode
-        self.max_source = run.recipe.preprocess.max_length
         self.seed = run.recipe.seed if seed is None else seed
+        self._searcher = Searcher(run, seed=self.seed)
+        self.config = self._searcher.config
+        self.max_source = run.recipe.preprocess.max_length
         self.samples = self.config.search == "sample"
         self.width = n_best if self.samples else self.config.beam_size
         self.wider = [] if self.samples else wider_beams(self.width, n_best)
@@ -58,14 +60,7 @@ class Generator:
     def _check(self) -> None:
         if not 1 <= self.n_best <= LARGEST:
             raise UsageError(f"{self.n_best} best cannot be given", where="--n-best", fix=f"from 1 to {LARGEST}")
-        greedy = self.config.search == "beam" and self.width == self.n_best == 1
-        if self.run.system.greedy_only and not greedy:
-            raise UsageError(
-                "a model that predicts the position first can only be decoded greedily: a hypothesis shows the words "
-                "of one slot only",
-                where=str(self.run.folder.path),
-                fix="--beam 1, without samples or n-best lists",
-            )
+        self._searcher.check(greedy=self.config.search == "beam" and self.width == self.n_best == 1)
 
     def encode(self, number: int, text: str) -> EncodedLine:
         """Return what the encoder reads of a raw line (0-based number in the whole input)."""
@@ -138,9 +133,7 @@ class Generator:
         source = collate_source([line.ids for line in lines]).to(self.device)
         sentences = [self._sentence(line) for line in lines]
         with self.runtime.autocast(self.device):
-            found = search_batch(
-                self.run.system, source, self.config, sentences, width=width, seed=self.seed, distinct=distinct
-            )
+            found = self._searcher.search(source, sentences, width=width, distinct=distinct)
         return [[self._output(hypothesis) for hypothesis in hypotheses] for hypotheses in found]
 
     def _sentence(self, line: EncodedLine) -> Sentence:

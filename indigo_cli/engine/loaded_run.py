@@ -11,11 +11,12 @@ from torch import nn
 from indigo_cli.core.text import Codecs
 from indigo_cli.data.corpus import Corpus
 from indigo_cli.decoding.config import DecodeConfig
-from indigo_cli.decoding.ensemble import Ensemble
+from indigo_cli.decoding.ensemble import Ensemble, RoundEnsemble
 from indigo_cli.engine.build import build_system
 from indigo_cli.engine.checkpoint import Checkpoint, open_checkpoint
 from indigo_cli.engine.run_folder import RECIPE_FILE, RunFolder, vocabulary_digests
 from indigo_cli.errors import CheckpointError, UsageError
+from indigo_cli.models import MODELS
 
 if TYPE_CHECKING:
     from indigo_cli.recipe import Recipe
@@ -57,6 +58,11 @@ class LoadedRun:
     def with_decode(self, config: DecodeConfig) -> "LoadedRun":
         """Return the same run with other [decode] settings; the weights are shared."""
         return replace(self, recipe=replace(self.recipe, decode=config))
+
+    @property
+    def in_rounds(self) -> bool:
+        """Whether the system is a `ParallelDecoder`; else it is a `SerialDecoder`."""
+        return MODELS[self.recipe.system].parallel
 
     @property
     def checkpoint_name(self) -> str:
@@ -124,7 +130,8 @@ def load_ensemble(
         _check_kin(first, other)
     if not others:
         return first
-    return replace(first, system=Ensemble([run.system for run in (first, *others)]), others=tuple(others))
+    kind = RoundEnsemble if first.in_rounds else Ensemble
+    return replace(first, system=kind([run.system for run in (first, *others)]), others=tuple(others))
 
 
 def _check_kin(first: LoadedRun, other: LoadedRun) -> None:
@@ -137,8 +144,14 @@ def _check_kin(first: LoadedRun, other: LoadedRun) -> None:
             where=where,
             fix=f'give runs with model.system = "{first.recipe.system}"',
         )
+    if first.in_rounds and first.system.ends_at_once != other.system.ends_at_once:
+        raise UsageError(
+            "the slots of this run do not end as those of the first: model.termination differs",
+            where=where,
+            fix="give runs with one termination",
+        )
     for run in (first, other):
-        if run.system.greedy_only:
+        if not run.in_rounds and run.system.greedy_only:
             raise UsageError(
                 "a model that predicts the position first cannot be averaged: it shows the words of one slot only, and "
                 "others choose another one",

@@ -6,6 +6,7 @@ figures of the summary continue those of its log.
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -67,6 +68,7 @@ class Scorer:
         if run.others:
             raise UsageError("an ensemble decodes, but does not score", where=str(run.folder.path), fix="load one run")
         self.run, self.device, self.runtime = run, device, runtime
+        self.in_rounds = in_rounds(run)
         self.batch_tokens: int = run.recipe.train.batch_tokens
 
     def blocks(
@@ -92,9 +94,8 @@ class Scorer:
         for batch in self._batches(block, orders):
             for share, found in zip(batch, self._sums([block[s.place] for s in batch], batch), strict=True):
                 sums[share.place][:, share.first : share.first + len(share.orders)] = found
-        in_rounds = MODELS[self.run.recipe.system].parallel and not self.run.system.ends_at_once
         return [
-            best_first(item, own, parts, one_history=in_rounds)
+            best_first(item, own, parts, one_history=self.in_rounds)
             for item, own, parts in zip(block, orders, sums, strict=True)
         ]
 
@@ -137,13 +138,46 @@ class Scorer:
             [item.target for item in items],
             [share.orders for share in shares],
         )
+        system = self.run.system
+        log_probs = system.serial_log_probs if self.run.in_rounds and not self.in_rounds else system.log_probs
         with torch.inference_mode(), self.runtime.autocast(self.device):
-            steps = self.run.system.log_probs(batch.to(self.device))
+            steps = log_probs(batch.to(self.device))
         words, slots = steps.words.double().cpu().numpy(), steps.slots.double().cpu().numpy()
         for i, item in enumerate(items):
             made = slice(item.given, len(item.target))
             end = words[i, :, len(item.target)] * item.ended
             yield np.stack((words[i, :, made].sum(axis=1), slots[i, :, made].sum(axis=1), end))
+
+
+def in_rounds(run: LoadedRun) -> bool:
+    """Tell whether a run fills many slots at once, and closes each, as its recipe stands.
+
+    Raises:
+        UsageError: it is to fill one at a time, and has not learnt which.
+    """
+    if not run.in_rounds or run.system.ends_at_once:
+        return False
+    serial = bool(run.recipe.decode.serial)
+    if serial and not run.system.chooses_slots:
+        what = "this model has not learnt which slot to fill"
+        raise UsageError(what, where="decode.serial", fix="leave it out: slots are scored as rounds fill them")
+    return not serial
+
+
+def in_whole_rounds(items: Iterable[Item]) -> Iterator[Item]:
+    """Yield hypotheses made in rounds: every slot of an unfinished one, too, was closed, by force if need be.
+
+    Raises:
+        DataError: one that grew on a canvas.
+    """
+    for item in items:
+        if item.given:
+            raise DataError(
+                f"hypothesis {item.rank} of line {item.line} (from 0) grew on a canvas, which models that fill many "
+                "slots at once cannot score",
+                fix="its log_prob is in the traces",
+            )
+        yield replace(item, ended=True)
 
 
 def best_first(
@@ -282,6 +316,8 @@ class _Job:
         else:
             sources = TextSources(run.codecs, source, max_length=max_length)
         self.items = trace_items(records, sources, vocabulary_size=len(vocabulary))
+        if in_rounds(run):
+            self.items = in_whole_rounds(self.items)
 
     def orders(self, path: Path | None, *, seed: int, draws: int) -> Orders:
         """Return in which orders the items are scored."""

@@ -99,7 +99,7 @@ class Insertion(nn.Module):
         self.slot = nn.Linear(2 * model_dim, model_dim)
         self.bias_map = nn.Linear(model_dim, model_dim, bias=False) if vocabulary_bias else None
         self.slot_query = nn.Linear(model_dim, 1, bias=False) if slot_choice == "factorised" else None
-        self.chooses_slots = slot_choice != "none"
+        self._chooses_slots = slot_choice != "none"
         self.sinusoidal_source = sinusoidal_source
         self.reusable = positions.reusable
         self.aim, self.temperature = aim, temperature
@@ -200,6 +200,11 @@ class Insertion(nn.Module):
     def ends_at_once(self) -> bool:
         """See `ParallelDecoder`."""
         return self._ends_at_once
+
+    @property
+    def chooses_slots(self) -> bool:
+        """See `ParallelDecoder`."""
+        return self._chooses_slots
 
     def start(self, source: Source, canvas: Canvas | None = None) -> Any:
         """See `ParallelDecoder`."""

@@ -58,6 +58,11 @@ class AnewRounds:
         """See `ParallelDecoder`."""
         return self.system.ends_at_once
 
+    @property
+    def chooses_slots(self) -> bool:
+        """See `ParallelDecoder`."""
+        return self.system.chooses_slots
+
     def start(self, source: Source, canvas: Canvas | None = None) -> AnewState:
         """See `ParallelDecoder`."""
         rounds = start_rounds(self.system.decoder, self.system.encode(source), source.mask, own=0)

@@ -50,6 +50,7 @@ class KeptRounds:
 
     can_wait = False
     ends_at_once = False
+    chooses_slots = False
 
     def __init__(self, system: "Insertion") -> None:
         self.system = system

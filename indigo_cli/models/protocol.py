@@ -223,6 +223,11 @@ class ParallelDecoder(Protocol):
         """Whether `<eod>` in any slot ends the whole hypothesis (sequence termination), not just that slot."""
         ...
 
+    @property
+    def chooses_slots(self) -> bool:
+        """Whether it says how likely a slot is to be the one that is filled."""
+        ...
+
     def start(self, source: Source, canvas: Canvas | None = None) -> Any:
         """Encode the sources; one hypothesis a sentence: the canvas, or nothing but one open slot."""
         ...

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from indigo_cli.core.trace import Hypothesis
@@ -31,6 +31,8 @@ from tests.decoding.round_tables import (
     search,
     words_of,
 )
+
+few = settings(max_examples=15)
 
 
 def perfect(target: Sequence[int], size: int) -> RoundTable:
@@ -93,6 +95,7 @@ def test_what_may_happen_adds_up_to_one() -> None:
     assert 0.995 < total < 1.0 + 1e-5
 
 
+@few
 @given(seed=st.integers(0, 10**6), limit=st.integers(0, 6), penalty=st.sampled_from([0.0, 2.0, -1.0]))
 def test_greedy_takes_the_best_of_each_slot(seed: int, limit: int, penalty: float) -> None:
     decoder = random_rounds(seed, num_words=4, close=1.5)
@@ -117,6 +120,7 @@ def test_greedy_takes_the_best_of_each_slot(seed: int, limit: int, penalty: floa
     check(found, Outcome(tuple(history), items, log_prob, forced), config)
 
 
+@few
 @given(seed=st.integers(0, 10**6), limits=st.lists(st.integers(0, 6), min_size=1, max_size=4), width=st.integers(1, 5))
 def test_a_batch_is_its_sentences_alone(seed: int, limits: list[int], width: int) -> None:
     decoder = random_rounds(seed, num_words=4, close=2.0)
@@ -133,7 +137,7 @@ def test_a_batch_is_its_sentences_alone(seed: int, limits: list[int], width: int
 def test_a_wider_beam_finds_what_is_better() -> None:
     """On average over tables; the best of a beam of 1 is that of greedy rounds."""
     gains = []
-    for seed in range(20):
+    for seed in range(10):
         decoder = random_rounds(seed, num_words=4, close=2.0)
         (one,), (four,) = (search(decoder, width=width, limits=[5]) for width in (1, 4))
         gains.append(four[0].score - one[0].score)
@@ -156,6 +160,7 @@ class TestRules:
         assert found.trace.tokens() == [UNK] * 5
         assert not found.finished
 
+    @few
     @given(seed=st.integers(0, 10**6), fewest=st.integers(0, 5), width=st.integers(1, 4))
     def test_no_hypothesis_is_shorter_than_asked(self, seed: int, fewest: int, width: int) -> None:
         decoder = random_rounds(seed, num_words=4, close=20.0)
@@ -188,8 +193,8 @@ class TestRules:
         for penalty in (-2.0, 0.0, 2.0):
             config = replace(PLAIN, close_penalty=penalty)
             found = [
-                search(random_rounds(seed, num_words=4, close=2.0), config, width=width, limits=[12])[0][0]
-                for seed in range(20)
+                search(random_rounds(seed, num_words=4, close=2.0), config, width=width, limits=[8])[0][0]
+                for seed in range(8)
                 for width in (1, 3)
             ]
             lengths.append(sum(len(h.trace) for h in found))
@@ -200,7 +205,7 @@ class TestSamples:
     def test_frequencies_are_the_probabilities(self) -> None:
         """Chi-square over strings and histories of at most 1 word and the rest; 99.99 %."""
         decoder = random_rounds(11, num_words=3, close=3.0)
-        count = 4000
+        count = 2000
         config = replace(PLAIN, search="sample")
         (found,) = search(decoder, config, width=count, limits=[9])
         seen = Counter(history_of(h) if len(h.trace) < 2 else () for h in found)
@@ -212,8 +217,8 @@ class TestSamples:
 
     def test_the_nucleus_of_every_slot(self) -> None:
         decoder = RoundTable(lambda *_: [0.5, 0.3, 0.15, 0.05])
-        for settings, allowed in (({"top_p": 0.6}, {UNK}), ({"top_k": 3}, {UNK, A}), ({"temperature": 1e-3}, set())):
-            config: Any = replace(PLAIN, search="sample", **settings)
+        for how, allowed in (({"top_p": 0.6}, {UNK}), ({"top_k": 3}, {UNK, A}), ({"temperature": 1e-3}, set())):
+            config: Any = replace(PLAIN, search="sample", **how)
             (found,) = search(decoder, config, width=50, limits=[4])
             assert {word for h in found for word in h.trace.tokens()} == allowed
 
@@ -243,6 +248,7 @@ class TestCanvases:
             check(hypothesis, outcome, PLAIN, start)
             assert hypothesis.trace.given == 2
 
+    @few
     @given(seed=st.integers(0, 10**6), width=st.integers(1, 4))
     def test_given_words_stand_and_closed_gaps_stay_closed(self, seed: int, width: int) -> None:
         rng = random.Random(seed)
@@ -278,6 +284,7 @@ class TestCanvases:
             assert all(h.finished for h in found)
         assert decoder.calls == []
 
+    @few
     @given(seed=st.integers(0, 10**6), width=st.integers(1, 4))
     def test_nothing_is_glued_to_a_given_word(self, seed: int, width: int) -> None:
         """B is a piece whose word goes on: it never stands right before a given word."""

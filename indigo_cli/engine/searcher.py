@@ -1,0 +1,116 @@
+"""Which search a run is decoded by, and what it can be asked."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from indigo_cli.core.bpe import CONTINUES
+from indigo_cli.core.trace import Hypothesis
+from indigo_cli.core.vocab import NUM_SPECIALS
+from indigo_cli.data.batch import Source
+from indigo_cli.decoding.config import DecodeConfig
+from indigo_cli.decoding.one_slot import OneSlot
+from indigo_cli.decoding.parallel import search_rounds
+from indigo_cli.decoding.places import Sentence
+from indigo_cli.decoding.search import search_batch
+from indigo_cli.engine.loaded_run import LoadedRun
+from indigo_cli.errors import UsageError
+
+
+class Searcher:
+    """Searches in rounds, many slots at once, or one insertion a step.
+
+    Args:
+        run: Its recipe's [decode] section says how to search.
+        seed: Of draws.
+
+    Raises:
+        UsageError: a setting that its system cannot follow.
+    """
+
+    def __init__(self, run: LoadedRun, *, seed: int) -> None:
+        self.run, self.seed = run, seed
+        self.config: DecodeConfig = run.recipe.decode
+        self.in_rounds = run.in_rounds and not (self.config.serial or run.system.ends_at_once)
+        self._check_settings()
+        self._decoder: Any = run.system
+        if run.in_rounds and not self.in_rounds:
+            penalty = self.config.close_penalty  # it says when slots are left alone; when all are, this is the end
+            self._decoder = OneSlot(run.system, close_penalty=penalty)
+            self.config = replace(self.config, close_penalty=0.0, eod_penalty=self.config.eod_penalty + penalty)
+        tokens = run.codecs.target.vocabulary.tokens if run.codecs.target.bpe is not None else ()
+        self.continuing = [NUM_SPECIALS + i for i, token in enumerate(tokens) if token.endswith(CONTINUES)]
+
+    def _refuse(self, key: str, what: str, fix: str) -> None:
+        raise UsageError(f"{what} ({self.run.folder.path})", where=f"decode.{key}", fix=fix)
+
+    def _check_settings(self) -> None:
+        config, system = self.config, self.run.recipe.system
+        if not self.run.in_rounds:
+            if config.close_penalty:
+                fix = "decode.eod_penalty is what makes its outputs longer or shorter"
+                self._refuse("close_penalty", f"a model with system {system!r} closes no slots", fix)
+            if config.serial:
+                self._refuse(
+                    "serial", f"a model with system {system!r} fills one slot at a time anyway", "leave it out"
+                )
+            return
+        if not self.in_rounds:
+            if not self.run.system.can_wait:
+                what = "this model has learnt to fill all slots at once: a slot cannot wait"
+                self._refuse("serial", what, 'models with positions = "absolute" can be decoded serially')
+            if not self.run.system.chooses_slots:
+                what = "this model has not learnt which slot to fill"
+                self._refuse("serial", what, 'train with model.slot_choice = "joint" or "factorised"')
+            return
+        if config.search == "joint":
+            what = "no slot is chosen where all are filled at once"
+            self._refuse("search", what, 'decode.search = "beam" or "sample", or decode.serial = true')
+        if config.eod_penalty:
+            fix = "decode.close_penalty is what makes its outputs longer or shorter"
+            self._refuse("eod_penalty", "slots are closed one by one, without an end of the whole", fix)
+        if config.block_ngrams:
+            what = "words that come in together cannot be kept from repeating a sequence"
+            self._refuse("block_ngrams", what, "decode.block_ngrams = 0")
+        if config.restrict_to_bag and self.run.codecs.source_is_bag:
+            what = "words that come in together cannot be dealt from one bag"
+            self._refuse("restrict_to_bag", what, "decode.restrict_to_bag = false")
+
+    def check(self, *, greedy: bool) -> None:
+        """Refuse what only some systems can be asked.
+
+        Args:
+            greedy: A beam of 1 for the best alone.
+
+        Raises:
+            UsageError: the system is decoded greedily only.
+        """
+        if not greedy and not self.run.in_rounds and self.run.system.greedy_only:
+            raise UsageError(
+                "a model that predicts the position first can only be decoded greedily: a hypothesis shows the words "
+                "of one slot only",
+                where=str(self.run.folder.path),
+                fix="--beam 1, without samples or n-best lists",
+            )
+
+    def search(
+        self, source: Source, sentences: Sequence[Sentence], *, width: int, distinct: bool = False
+    ) -> list[list[Hypothesis]]:
+        """Return the hypotheses of each sentence; see `search_batch` and `search_rounds`.
+
+        Args:
+            distinct: A beam holds no string twice; only one insertion a step can tell.
+        """
+        if self.in_rounds:
+            return search_rounds(
+                self._decoder,
+                source,
+                self.config,
+                sentences,
+                width=width,
+                seed=self.seed,
+                continuing=self.continuing,
+            )
+        return search_batch(
+            self._decoder, source, self.config, sentences, width=width, seed=self.seed, distinct=distinct
+        )
