@@ -167,6 +167,8 @@ def in_rounds(run: LoadedRun) -> bool:
 def in_whole_rounds(items: Iterable[Item]) -> Iterator[Item]:
     """Yield hypotheses made in rounds: every slot of an unfinished one, too, was closed, by force if need be.
 
+    What stands for a line without a source has no words, and no slots that anybody closed.
+
     Raises:
         DataError: one that grew on a canvas.
     """
@@ -177,7 +179,7 @@ def in_whole_rounds(items: Iterable[Item]) -> Iterator[Item]:
                 "slots at once cannot score",
                 fix="its log_prob is in the traces",
             )
-        yield replace(item, ended=True)
+        yield replace(item, ended=item.ended or len(item.target) > 0)
 
 
 def best_first(
@@ -254,12 +256,12 @@ def score(
     """
     refuse_existing(output, overwrite)
     runtime = runtime or Runtime()
-    summary = ScoreSummary()
     with processes_of(runtime) as processes:
         for file in (source, target):
             check_shared(file, processes)
         loaded = load_run(run, checkpoint=checkpoint, overrides=overrides, device=processes.device)
         seed = loaded.recipe.seed if seed is None else seed
+        summary = ScoreSummary(in_rounds(loaded))
         job = _Job(loaded, split=split, source=source, target=target, corpus_folder=corpus_folder)
         chosen = job.orders(orders, seed=seed, draws=draws)
         blocks = Scorer(loaded, device=processes.device, runtime=runtime).blocks(job.items, chosen, processes)

@@ -10,8 +10,13 @@ from indigo_cli.engine.targets import Item
 
 @dataclass
 class ScoreSummary:
-    """Sums over the best order of every target, nats, and lines that a user should know of."""
+    """Sums over the best order of every target, nats, and lines that a user should know of.
 
+    Args:
+        in_rounds: Every slot was closed, one more than there are tokens, in place of one `<eod>`.
+    """
+
+    in_rounds: bool = False
     targets: int = 0
     tokens: int = 0
     predictions: int = 0
@@ -32,7 +37,7 @@ class ScoreSummary:
         length = len(item.target)
         self.targets += 1
         self.tokens += length - item.given
-        self.predictions += length - item.given + item.ended
+        self.predictions += length - item.given + item.ended * (length + 1 if self.in_rounds else 1)
         self.orders += len(row.orders)
         self.words += row.parts.words[0]
         self.slots += row.parts.slots[0]
@@ -59,9 +64,10 @@ class ScoreSummary:
         lines = [f"scored {self.targets:,} target{'s' * (self.targets != 1)}, {self.tokens:,} tokens, {of_each}"]
         if self.predictions:
             word, slot, end = ((0.0 - part) / self.predictions for part in (self.words, self.slots, self.ends))
+            what = "slots closed" if self.in_rounds else "<eod>"
             lines.append(
-                f"{self.nats():.4f} nats a prediction ({self.predictions:,}: tokens and <eod>), "
-                f"best order: words {word:.4f}, slots {slot:.4f}, <eod> {end:.4f}"
+                f"{self.nats():.4f} nats a prediction ({self.predictions:,}: tokens and {what}), "
+                f"best order: words {word:.4f}, slots {slot:.4f}, {what} {end:.4f}"
             )
         if self.orders > self.targets:
             best = (self.words + self.slots + self.ends) / self.targets

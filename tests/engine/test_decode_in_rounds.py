@@ -1,0 +1,154 @@
+"""Runs of the Insertion Transformer through decode, score, sweep and ensembles."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from indigo_cli.core.format import Format
+from indigo_cli.engine.generate import generate
+from indigo_cli.engine.sweep import sweep
+from indigo_cli.errors import DataError, UsageError
+from tests.runs import valid_rows
+from tests.scoring import Score, decoded, near, tolerance
+from tests.tiny import Tiny
+
+pytestmark = pytest.mark.slow  # three trainings
+SMALL = ("model.system=insertion", "order.name=blt", "train.max_steps=60", "train.validate_every=60", "model.dropout=0")
+
+
+@pytest.fixture(scope="module")
+def runs(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Runs with states that are kept and made anew, one of which ends the sentence in any slot."""
+    folder = tmp_path_factory.mktemp("rounds")
+    kinds = {
+        "fractional": ("train.validate_decode=4",),
+        "absolute": ("model.positions=absolute",),
+        "sequence": ("model.positions=absolute", "model.termination=sequence"),
+    }
+    for name, settings in kinds.items():
+        tiny.train(folder / name, *SMALL, *settings)
+    return {name: folder / name for name in kinds}
+
+
+def test_validation_decodes(runs: dict[str, Path]) -> None:
+    (row,) = valid_rows(runs["fractional"]).values()
+    assert 0.0 <= row["bleu"] <= 100.0
+
+
+@pytest.mark.parametrize("kind", ["fractional", "absolute", "sequence"])
+@pytest.mark.parametrize("how", ["decode.beam_size=1", "decode.beam_size=3", "decode.search=sample"])
+def test_a_run_scores_what_it_decoded(
+    runs: dict[str, Path], scored: Score, tmp_path: Path, kind: str, how: str
+) -> None:
+    path, records = decoded(runs[kind], tmp_path, how, "decode.max_length=6", split="test", n_best=2)
+    rows = scored(runs[kind], split="test", target=path)
+    assert len(rows) == len(records)
+    for record, row in zip(records, rows, strict=True):
+        assert row.log_probs is not None
+        assert row.log_probs[0] == near(record.log_prob, abs=tolerance(record.log_prob))
+        serial = kind == "sequence"
+        assert len(record.close_log_probs) == (0 if serial else len(record.tokens) + 1)
+        assert (record.end_log_prob is not None) == (serial and record.finished)
+        assert record.rounds == tuple(range(len(record.rounds))) if serial else True
+        assert record.log_prob == near(
+            math.fsum([*record.word_log_probs, *record.slot_log_probs, *record.close_log_probs])
+            + (record.end_log_prob or 0.0)
+        )
+
+
+def test_closings_are_predictions_and_blank_lines_cost_nothing(
+    runs: dict[str, Path], scored: Score, tmp_path: Path
+) -> None:
+    text = tmp_path / "in.txt"
+    text.write_text("bee cat\n\ndog\n", "utf-8")
+    path, records = decoded(runs["fractional"], tmp_path, source=str(text))
+    rows = scored(runs["fractional"], source=str(text), target=path)
+    assert rows[1].log_probs == (0.0,)
+    assert scored.summary.predictions == sum(len(r.tokens) + len(r.close_log_probs) for r in records)
+    assert "slots closed" in scored.summary.text()
+
+
+def test_one_slot_at_a_time(runs: dict[str, Path], scored: Score, tmp_path: Path) -> None:
+    how = ("decode.serial=true", "decode.search=joint", "decode.close_penalty=0.3")
+    path, records = decoded(runs["absolute"], tmp_path, *how, split="test")
+    rows = scored(runs["absolute"], "decode.serial=true", split="test", target=path)
+    for record, row in zip(records, rows, strict=True):
+        assert record.rounds == tuple(range(len(record.tokens)))
+        assert row.log_probs is not None
+        assert row.log_probs[0] == near(record.log_prob, abs=tolerance(record.log_prob))
+
+
+@pytest.mark.parametrize("kind", ["fractional", "absolute"])
+def test_lists_are_different_strings_and_the_same_in_any_company(
+    runs: dict[str, Path], tmp_path: Path, kind: str
+) -> None:
+    sources = ["ant bee cat", "dog", "eel fox gnu hen ibis", "", "cat bee"]
+    (tmp_path / "all").write_text("".join(f"{line}\n" for line in sources), "utf-8")
+    _, together = decoded(runs[kind], tmp_path, source=str(tmp_path / "all"), n_best=4)
+    for i, line in enumerate(sources):
+        (tmp_path / "one").write_text(f"{line}\n", "utf-8")
+        _, alone = decoded(runs[kind], tmp_path, source=str(tmp_path / "one"), n_best=4)
+        own = [record for record in together if record.id == i]
+        assert [record.text for record in alone] == [record.text for record in own]
+        assert [record.score for record in alone] == near([record.score for record in own])
+        finished = [record.text for record in own if record.finished]
+        assert len(set(finished)) == len(finished)
+
+
+def test_a_penalty_on_closing_is_chosen_by_a_sweep(runs: dict[str, Path]) -> None:
+    report = sweep(runs["fractional"], ["decode.close_penalty=0,3"], overrides=["decode.beam_size=1"])
+    assert [row.point.values for row in report.scored] == [{"close_penalty": 0.0}, {"close_penalty": 3.0}]
+
+
+def test_an_ensemble_of_a_run_with_itself_is_the_run(runs: dict[str, Path], tmp_path: Path) -> None:
+    for kind in runs:
+        _, one = decoded(runs[kind], tmp_path, split="test")
+        _, two = decoded(runs[kind], tmp_path, split="test", ensemble=[runs[kind]])
+        assert [r.text for r in one] == [r.text for r in two]
+        assert [r.log_prob for r in one] == near([r.log_prob for r in two])
+    with pytest.raises(UsageError, match="termination"):
+        decoded(runs["absolute"], tmp_path, split="test", ensemble=[runs["sequence"]])
+
+
+@pytest.mark.parametrize("form", [Format.text, Format.tsv])
+def test_text_and_lists(runs: dict[str, Path], tmp_path: Path, form: Format) -> None:
+    output = tmp_path / "out"
+    summary = generate(runs["fractional"], split="test", output=str(output), form=form)
+    assert summary.lines == len(output.read_text("utf-8").splitlines()) == 6
+
+
+@pytest.mark.parametrize(
+    ("kind", "override", "key"),
+    [
+        ("fractional", "decode.search=joint", "decode.search"),
+        ("fractional", "decode.serial=true", "decode.serial"),
+        ("fractional", "decode.eod_penalty=1", "decode.eod_penalty"),
+        ("absolute", "decode.block_ngrams=3", "decode.block_ngrams"),
+        ("tiny", "decode.close_penalty=1", "decode.close_penalty"),
+        ("tiny", "decode.serial=true", "decode.serial"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(
+    runs: dict[str, Path], tiny: Tiny, tmp_path: Path, kind: str, override: str, key: str
+) -> None:
+    run = tiny.run if kind == "tiny" else runs[kind]
+    with pytest.raises(UsageError) as error:
+        decoded(run, tmp_path, override, split="test")
+    assert error.value.where == key
+
+
+def test_outputs_are_no_longer_than_asked(runs: dict[str, Path], tmp_path: Path) -> None:
+    for limits, allowed in (((3, 3), {3}), ((0, 2), {0, 1, 2}), ((4, 7), {4, 5, 6, 7})):
+        how = (f"decode.min_length={limits[0]}", f"decode.max_length={limits[1]}", "decode.max_length_ratio=99")
+        records: Any = decoded(runs["fractional"], tmp_path, *how, split="test", n_best=3)[1]
+        assert {len(record.tokens) for record in records} <= allowed
+
+
+def test_what_grew_on_a_canvas_is_not_scored(runs: dict[str, Path], scored: Score, tmp_path: Path) -> None:
+    path, _ = decoded(runs["fractional"], tmp_path, split="test")
+    text = Path(path).read_text("utf-8")
+    Path(path).write_text(text.replace('"rounds":[0', '"rounds":[-1'), "utf-8")
+    with pytest.raises(DataError, match="grew on a canvas"):
+        scored(runs["fractional"], split="test", target=path)
