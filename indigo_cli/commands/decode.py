@@ -27,6 +27,12 @@ def decode(
     ensemble: Annotated[
         list[Path] | None, typer.Option("--ensemble", help="Another run: probabilities are averaged. Repeatable.")
     ] = None,
+    canvas: Annotated[
+        str,
+        typer.Option(
+            "--canvas", help="Words that must appear, a line for each of the source; [gap] = others may come."
+        ),
+    ] = "",
     checkpoint: Annotated[
         str, typer.Option("--checkpoint", help="Name under checkpoints/.", show_default="best, else last")
     ] = "",
@@ -55,6 +61,11 @@ def decode(
         raise UsageError("samples have no beam", where="--beam", fix="--n-best N draws N samples of a line")
     if png is not None and not settings:
         raise UsageError("--png draws the scores of a sweep", where="--png", fix="add --sweep decode.KEY=V1,V2")
+    if settings and canvas:
+        raise UsageError("--sweep decodes a split without given words", where="--canvas", fix="leave it out")
+    if canvas == source == "-" and not split:
+        what = "source and canvas cannot both come from standard input"
+        raise UsageError(what, where="--canvas", fix="write one of them to a file")
     if settings and (source != "-" or form is not Format.text or n_best != 1):
         raise UsageError(
             "--sweep scores the best hypotheses of a split", where="--sweep", fix="drop --input, --format and --n-best"
@@ -103,5 +114,6 @@ def decode(
         seed=seed,
         runtime=runtime,
         overwrite=overwrite,
+        canvas=canvas,
     )
     console.status(summary.text())

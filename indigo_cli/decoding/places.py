@@ -22,10 +22,12 @@ class GivenWords:
     Args:
         words: K vocabulary ids.
         open: K + 1: whether words may be inserted left of each, and right of them all.
+        pieces: How text spells them; the ids of unknown ones cannot tell. Empty = as the vocabulary does.
     """
 
     words: tuple[int, ...]
     open: tuple[bool, ...]
+    pieces: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import colorsys
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from rich import box
 from rich.cells import cell_len
@@ -70,12 +71,12 @@ class Growth:
         for slot in slots[:given]:
             canvas.insert(slot)
         if given:
-            table.add_row(Text("given", "dim"), *[""] * (len(headings) - 1), canvas.line(None, room=room))
+            table.add_row(Text("given", "dim"), *[""] * (len(headings) - 1), canvas.line(room=room))
         for row, slot in zip(rows, slots[given:], strict=True):
             canvas.insert(slot)
-            table.add_row(*(row[heading] for heading in headings), canvas.line(slot, room=room))
+            table.add_row(*(row[heading] for heading in headings), canvas.line([slot], room=room))
         if last:
-            table.add_row(*(last.get(heading, "") for heading in headings), canvas.line(None, room=room))
+            table.add_row(*(last.get(heading, "") for heading in headings), canvas.line(room=room))
         yield table
 
     def _headings(self, given: int) -> list[str]:
@@ -132,19 +133,17 @@ class Canvas:
         self._steps.insert(slot, step)
         self._widths.insert(slot, cell_len(self._words[step]))
 
-    def line(self, newest: int | None, *, room: int) -> Text:
+    def line(self, newest: Sequence[int] = (), *, room: int) -> Text:
         """Return what stands, in at most `room` cells.
 
         Args:
-            newest: The slot that the word to mark entered; a line that is too long shows what stands around it.
+            newest: Places of the words to mark; a line that is too long shows what stands around the first.
             room: Cells of the terminal; one long word may need more.
         """
-        widths = self._widths
-        if newest is not None:
-            widths = [*widths[:newest], widths[newest] + 2, *widths[newest + 1 :]]
-        start, stop = window(widths, newest or 0, room)
+        widths = [width + 2 * (place in newest) for place, width in enumerate(self._widths)]
+        start, stop = window(widths, newest[0] if newest else 0, room)
         line = Text("… ", "dim") if start else Text()
-        line.append_text(Text(" ").join(self._word(place, place == newest) for place in range(start, stop)))
+        line.append_text(Text(" ").join(self._word(place, place in newest) for place in range(start, stop)))
         if stop < len(widths):
             line.append(" …", "dim")
         return line
@@ -157,6 +156,43 @@ class Canvas:
         text = Text(word, style)
         text.highlight_regex(CONTINUED, "dim")
         return text
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """The canvas after each round of a system that fills many slots at once, all its new words marked.
+
+    p(words) is the probability of all of them together; in the last row it is that of all slots being closed.
+    """
+
+    record: TraceRecord
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Lay the table out; the canvas gets the cells that the other columns leave."""
+        record, headings = self.record, ("round", "new", "p(words)")
+        table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False, header_style="bold")
+        widths = [max(cell_len(heading), 6) for heading in headings]
+        for heading, width in zip(headings, widths, strict=True):
+            table.add_column(heading, justify="right", no_wrap=True, min_width=width)
+        table.add_column("canvas", no_wrap=True)
+        room = max(options.max_width - sum(widths) - 2 * len(headings), MIN_CANVAS_CELLS)
+        canvas = Canvas(record.tokens, record.order, lit=_has_colour(console))
+        steps = list(zip(record.rounds, record.slots, record.word_log_probs, strict=True))
+        for number, group in groupby(steps, key=lambda step: step[0]):
+            made = list(group)
+            slots = [slot for _, slot, _ in made]
+            for slot in slots:
+                canvas.insert(slot)
+            if number < 0:
+                table.add_row(Text("given", "dim"), "", "", canvas.line(room=room))
+                continue
+            together = math.fsum(log_prob for _, _, log_prob in made)
+            table.add_row(
+                Text(str(number), "dim"), str(len(made)), probability(together), canvas.line(slots, room=room)
+            )
+        end = Text("end", "dim") if record.finished else Text("forced", "red")
+        table.add_row(end, "", probability(math.fsum(record.close_log_probs)), canvas.line(room=room))
+        yield table
 
 
 def window(widths: Sequence[int], centre: int, room: int) -> tuple[int, int]:
@@ -228,14 +264,18 @@ def growth(record: TraceRecord) -> RenderableType:
         facts.append(f"log p of the string {record.merged_log_prob:.3f}")
     facts.append("finished" if record.finished else "not finished")
     head = Text.assemble((f"line {record.id}, rank {record.rank}", "bold"), ("  " + ", ".join(facts), "dim"))
-    table = Growth(
-        record.tokens,
-        record.order,
-        record.rounds,
-        record.word_log_probs,
-        record.slot_log_probs,
-        record.end_log_prob,
-        record.finished,
+    table: RenderableType = (
+        Rounds(record)
+        if record.close_log_probs
+        else Growth(
+            record.tokens,
+            record.order,
+            record.rounds,
+            record.word_log_probs,
+            record.slot_log_probs,
+            record.end_log_prob,
+            record.finished,
+        )
     )
     return Group(head, Text(printable(record.text)), Text(""), table)
 

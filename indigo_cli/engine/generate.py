@@ -10,6 +10,7 @@ from indigo_cli.core.chunks import chunked
 from indigo_cli.core.format import Format
 from indigo_cli.data.corpus import Corpus
 from indigo_cli.data.files import open_output, refuse_existing
+from indigo_cli.engine.canvas_lines import CanvasReader, with_canvases
 from indigo_cli.engine.distributed import check_shared, processes_of
 from indigo_cli.engine.generator import Generator, block_size
 from indigo_cli.engine.lines import EncodedLine, LineCount, encode_item, line_blocks
@@ -69,6 +70,7 @@ def generate(
     seed: int | None = None,
     runtime: Runtime | None = None,
     overwrite: bool = False,
+    canvas: str = "",
 ) -> GenerateSummary:
     """Decode text or a split and write the results.
 
@@ -84,6 +86,7 @@ def generate(
         seed: Of the draws; None takes the recipe's.
         runtime: Device, precision, threads.
         overwrite: Replace an output that stands.
+        canvas: Text file: words that must appear in the output of each line, see `CanvasReader`.
 
     Raises:
         UsageError: the run, an option or the input cannot be used.
@@ -98,6 +101,9 @@ def generate(
         loaded = load_ensemble([run, *ensemble], checkpoint=checkpoint, overrides=overrides, device=processes.device)
         generator = Generator(loaded, device=processes.device, runtime=runtime, n_best=n_best, seed=seed)
         most = block_size(n_best)
+        if canvas:
+            check_shared(canvas, processes)
+            generator.check_canvas()
         if split:
             corpus = loaded.open_corpus(corpus_folder)
             blocks, total = split_blocks(generator, corpus, split, most), len(corpus.split(split))
@@ -105,6 +111,9 @@ def generate(
         else:
             check_shared(source, processes)
             blocks, total, num_lines = generator.encode_blocks(line_blocks(source, most=most)), None, 0
+        if canvas:
+            reader = CanvasReader(loaded.codecs.target, max_length=generator.max_source)
+            blocks = with_canvases(blocks, canvas, reader, num_lines=num_lines if split else None)
         decoded = processes.in_order(blocks, generator.decode)
         if not processes.is_first:
             deque(decoded, maxlen=0)

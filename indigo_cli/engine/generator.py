@@ -8,6 +8,7 @@ import torch
 from indigo_cli.core.trace import Hypothesis
 from indigo_cli.data.collate import collate_source
 from indigo_cli.decoding.config import length_limits
+from indigo_cli.decoding.parallel import trace_of
 from indigo_cli.decoding.places import Sentence
 from indigo_cli.engine.lines import BLOCK_LINES, EncodedLine, encode_line, in_blocks
 from indigo_cli.engine.loaded_run import LoadedRun
@@ -62,6 +63,14 @@ class Generator:
             raise UsageError(f"{self.n_best} best cannot be given", where="--n-best", fix=f"from 1 to {LARGEST}")
         self._searcher.check(greedy=self.config.search == "beam" and self.width == self.n_best == 1)
 
+    def check_canvas(self) -> None:
+        """Refuse given words where the search cannot start from them.
+
+        Raises:
+            UsageError: it cannot.
+        """
+        self._searcher.check_canvas()
+
     def encode(self, number: int, text: str) -> EncodedLine:
         """Return what the encoder reads of a raw line (0-based number in the whole input)."""
         return encode_line(self.run.codecs, number, text, max_length=self.max_source)
@@ -85,7 +94,7 @@ class Generator:
         A list holds no string twice. It is shorter than `n_best` where the widest search finds no more; hypotheses that
         ran out of steps come last. A line without tokens gives one output without text.
         """
-        lists: list[list[Output]] = [[NOTHING] for _ in block]
+        lists: list[list[Output]] = [[self._nothing(line)] for line in block]
         for batch in self._batches(block, self.width):
             for i, found in zip(batch, self._lists([block[i] for i in batch]), strict=True):
                 lists[i] = found
@@ -96,7 +105,7 @@ class Generator:
 
         Lines come in batches of similar length, so that memory is that of a batch. No search is repeated for a list.
         """
-        yield [(i, [NOTHING]) for i, line in enumerate(block) if not len(line.ids)]
+        yield [(i, [self._nothing(line)]) for i, line in enumerate(block) if not len(line.ids)]
         for batch in self._batches(block, self.width):
             yield list(zip(batch, self._search([block[i] for i in batch], self.width), strict=True))
 
@@ -134,12 +143,27 @@ class Generator:
         sentences = [self._sentence(line) for line in lines]
         with self.runtime.autocast(self.device):
             found = self._searcher.search(source, sentences, width=width, distinct=distinct)
-        return [[self._output(hypothesis) for hypothesis in hypotheses] for hypotheses in found]
+        return [
+            [self._output(hypothesis, line) for hypothesis in hypotheses]
+            for line, hypotheses in zip(lines, found, strict=True)
+        ]
 
     def _sentence(self, line: EncodedLine) -> Sentence:
         fewest, most = length_limits(len(line.ids), self.config)
         restricted = self.config.restrict_to_bag and self.run.codecs.source_is_bag
-        return Sentence(line.number, fewest, most, tuple(line.ids) if restricted else None)
+        bag = tuple(line.ids) if restricted else None
+        given = len(line.canvas.words) if line.canvas is not None else 0  # they come on top of the most
+        return Sentence(line.number, fewest, most + given, bag, line.canvas)
 
-    def _output(self, hypothesis: Hypothesis) -> Output:
-        return Output(hypothesis, self.run.codecs.target.text_of_ids(hypothesis.trace.tokens()))
+    def _output(self, hypothesis: Hypothesis, line: EncodedLine) -> Output:
+        pieces = self.run.codecs.target.vocabulary.decode(hypothesis.trace.tokens())
+        if line.canvas is not None and line.canvas.pieces:  # given words are written as they were given
+            for place, piece in zip(hypothesis.trace.order(), line.canvas.pieces, strict=False):
+                pieces[place] = piece
+        return Output(hypothesis, self.run.codecs.target.text(pieces))
+
+    def _nothing(self, line: EncodedLine) -> Output:
+        """Return what a line without tokens gives: its canvas, if it has one."""
+        if line.canvas is None:
+            return NOTHING
+        return self._output(Hypothesis(trace_of((), line.canvas), score=0.0, finished=False), line)

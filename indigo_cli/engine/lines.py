@@ -8,12 +8,16 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from indigo_cli.core.text import Codecs
 from indigo_cli.core.vocab import UNK
 from indigo_cli.data.corpus import Split
 from indigo_cli.data.files import STANDARD_STREAM, decode_lines, read_lines
 from indigo_cli.errors import DataError
+
+if TYPE_CHECKING:
+    from indigo_cli.decoding.places import GivenWords
 
 BLOCK_LINES = 2048
 """Most lines of a block; a batch never crosses one, so that results do not depend on how work is shared. It is eight
@@ -38,12 +42,14 @@ class EncodedLine:
         ids: Source ids, no more than the model may read; none for a blank line.
         cut: Whether something of the line was left out.
         unknown: Whether the line says something, but nothing that the model knows.
+        canvas: Words that its output must hold; None = any will do.
     """
 
     number: int
     ids: Sequence[int]
     cut: bool = False
     unknown: bool = False
+    canvas: "GivenWords | None" = None
 
 
 def encode_line(codecs: Codecs, number: int, text: str, *, max_length: int) -> EncodedLine:

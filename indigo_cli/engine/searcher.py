@@ -93,6 +93,19 @@ class Searcher:
                 fix="--beam 1, without samples or n-best lists",
             )
 
+    def check_canvas(self) -> None:
+        """Refuse given words where a search cannot start from them.
+
+        Raises:
+            UsageError: one insertion a step.
+        """
+        if not self.in_rounds:
+            raise UsageError(
+                "only models that fill many slots at once can start from given words",
+                where="--canvas",
+                fix='train with model.system = "insertion", and leave decode.serial out',
+            )
+
     def search(
         self, source: Source, sentences: Sequence[Sentence], *, width: int, distinct: bool = False
     ) -> list[list[Hypothesis]]:

@@ -1,6 +1,8 @@
 """Runs of the Insertion Transformer through decode, score, sweep and ensembles."""
 
 import math
+import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ from indigo_cli.engine.sweep import sweep
 from indigo_cli.errors import DataError, UsageError
 from tests.runs import valid_rows
 from tests.scoring import Score, decoded, near, tolerance
-from tests.tiny import Tiny
+from tests.tiny import WORDS, Tiny
 
 pytestmark = pytest.mark.slow  # three trainings
 SMALL = ("model.system=insertion", "order.name=blt", "train.max_steps=60", "train.validate_every=60", "model.dropout=0")
@@ -152,3 +154,68 @@ def test_what_grew_on_a_canvas_is_not_scored(runs: dict[str, Path], scored: Scor
     Path(path).write_text(text.replace('"rounds":[0', '"rounds":[-1'), "utf-8")
     with pytest.raises(DataError, match="grew on a canvas"):
         scored(runs["fractional"], split="test", target=path)
+
+
+class TestCanvas:
+    """Words that must appear."""
+
+    def files(self, folder: Path, sources: list[str], canvases: list[str]) -> dict[str, str]:
+        for name, lines in (("source", sources), ("canvas", canvases)):
+            (folder / name).write_text("".join(f"{line}\n" for line in lines), "utf-8")
+        return {"source": str(folder / "source"), "canvas": str(folder / "canvas")}
+
+    @pytest.mark.parametrize("kind", ["fractional", "absolute"])
+    @pytest.mark.parametrize("how", ["decode.beam_size=1", "decode.beam_size=3", "decode.search=sample"])
+    def test_no_random_canvas_is_broken(self, runs: dict[str, Path], tmp_path: Path, kind: str, how: str) -> None:
+        rng = random.Random(5)
+        sources, canvases = [], []
+        for _ in range(40):
+            words = [rng.choice([*WORDS, "quokka"]) for _ in range(rng.randrange(5))]
+            gaps = [rng.random() < 0.4 for _ in range(len(words) + 1)]
+            parts = [part for gap, word in zip(gaps, [*words, ""], strict=True) for part in (["[gap]"] * gap + [word])]
+            sources.append(" ".join(rng.choice(WORDS) for _ in range(rng.randrange(1, 7))))
+            canvases.append(" ".join(parts))
+        n_best = 1 + ("beam_size=1" not in how)
+        records = decoded(runs[kind], tmp_path, how, **self.files(tmp_path, sources, canvases), n_best=n_best)[1]
+        assert {record.id for record in records} == set(range(40))
+        for record in records:
+            canvas, text = canvases[record.id], record.text.split()
+            words = canvas.replace("[gap]", " ").split()
+            assert record.given == len(words)
+            places = record.order[: record.given]
+            assert list(places) == sorted(places)
+            assert [text[place] for place in places] == words
+            if "[gap]" in canvas:
+                pattern = re.sub(r"(\[gap\] ?)+", "<>", canvas.strip())
+                pattern = "( .+)?".join(" ".join(re.escape(w) for w in part.split()) for part in pattern.split("<>"))
+                assert re.fullmatch(f" ?{pattern}".replace(")?", ")? ?"), record.text), (canvas, record.text)
+
+    def test_the_canvas_of_nothing_is_plain_decoding(self, runs: dict[str, Path], tmp_path: Path) -> None:
+        sources = ["ant bee cat", "dog", "", "eel fox gnu hen"]
+        files = self.files(tmp_path, sources, ["", "[gap]", "", " "])
+        with_canvas = decoded(runs["fractional"], tmp_path, **files, n_best=2)[1]
+        assert with_canvas == decoded(runs["fractional"], tmp_path, source=files["source"], n_best=2)[1]
+
+    def test_a_line_without_a_source_is_its_canvas(self, runs: dict[str, Path], tmp_path: Path) -> None:
+        records = decoded(runs["fractional"], tmp_path, **self.files(tmp_path, ["", "dog"], ["bee [gap] cat", "ant"]))[
+            1
+        ]
+        assert (records[0].text, records[0].given, records[0].finished) == ("bee cat", 2, False)
+
+    @pytest.mark.parametrize("count", [1, 3])
+    def test_files_of_different_length(self, runs: dict[str, Path], tmp_path: Path, count: int) -> None:
+        with pytest.raises(DataError, match="canvas file has"):
+            decoded(runs["fractional"], tmp_path, **self.files(tmp_path, ["bee", "dog"], ["ant"] * count))
+
+    def test_of_a_split_the_lines_are_its_raw_ones(self, runs: dict[str, Path], tmp_path: Path) -> None:
+        (tmp_path / "canvas").write_text("".join(f"{word}\n" for word in WORDS[:6]), "utf-8")
+        records = decoded(runs["absolute"], tmp_path, split="test", canvas=str(tmp_path / "canvas"))[1]
+        assert [record.tokens[record.order[0]] for record in records] == WORDS[:6]
+
+    def test_one_insertion_a_step_cannot_start_from_words(
+        self, runs: dict[str, Path], tiny: Tiny, tmp_path: Path
+    ) -> None:
+        for run in (tiny.run, runs["sequence"]):
+            with pytest.raises(UsageError) as error:
+                decoded(run, tmp_path, **self.files(tmp_path, ["bee"], ["ant"]))
+            assert error.value.where == "--canvas"

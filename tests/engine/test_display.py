@@ -171,3 +171,38 @@ def test_invisible_and_dangerous_characters_are_spelt(text: str, shown: str) -> 
 @given(st.text(max_size=30), st.integers(1, 10))
 def test_clip_fits(text: str, cells: int) -> None:
     assert cell_len(clip(printable(text), cells)) <= cells
+
+
+class TestRounds:
+    def played(self, *, forced: bool = False, given: bool = False) -> TraceRecord:
+        """Red in the first round (or given), a and cat in the second, sat in the third; five slots closed."""
+        first = Insertion(7, 0, -1 if given else 0, 0.0 if given else math.log(0.5), 0.0)
+        insertions = (
+            first,
+            Insertion(6, 0, 1, math.log(0.5), 0.0),
+            Insertion(8, 2, 1, math.log(0.25), 0.0),
+            Insertion(9, 3, 2, math.log(0.8), 0.0),
+        )
+        trace = GenerationTrace(insertions, (math.log(0.5), 0.0, 0.0, math.log(0.5), 0.0))
+        hypothesis = Hypothesis(trace, -0.5, not forced)
+        return parse_row(trace_row(3, 1, hypothesis, text="A red cat sat", tokens=WORDS), "t:2")
+
+    def test_a_row_for_each_with_all_its_words(self) -> None:
+        lines = rows(growth(self.played()))
+        assert lines[2].split() == ["round", "new", "p(words)", "canvas"]
+        assert lines[4:] == [
+            "0 1 0.500 ▄ [red]",
+            "1 2 0.125 ▁ [a] red [cat]",
+            "2 1 0.800 ▆ a red cat [sat]",
+            "end 0.250 ▂ a red cat sat",
+        ]
+
+    def test_given_words_and_force(self) -> None:
+        lines = rows(growth(self.played(forced=True, given=True)))
+        assert lines[4] == "given red"
+        assert lines[-1] == "forced 0.250 ▂ a red cat sat"
+
+    @pytest.mark.parametrize("width", [20, 30, 60])
+    def test_it_fits_the_width(self, width: int) -> None:
+        table = render(growth(self.played()), width=width).splitlines()[2:]
+        assert all(cell_len(line.rstrip()) <= max(width, 40) for line in table)
