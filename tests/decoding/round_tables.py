@@ -63,6 +63,7 @@ class RoundTable:
     table: Table
     calls: list[int] = field(default_factory=list)
     can_wait: bool = False
+    chooses_slots: bool = False
     ends_at_once: bool = False
 
     def start(self, source: Source, canvas: Canvas | None = None) -> State:

@@ -125,6 +125,7 @@ def test_a_penalty_on_closing_keeps_slots_open(systems: dict[str, Any]) -> None:
 
 
 def test_slots_that_cannot_wait() -> None:
-    for settings in ({}, {"positions": "absolute", "slot_choice": "none"}):
+    kinds: list[dict[str, Any]] = [{}, {"positions": "absolute", "slot_choice": "none"}]
+    for settings in kinds:
         with pytest.raises(ValueError, match="one slot"):
             OneSlot(make_system("insertion", **settings))

@@ -165,7 +165,7 @@ class TestRules:
     def test_no_hypothesis_is_shorter_than_asked(self, seed: int, fewest: int, width: int) -> None:
         decoder = random_rounds(seed, num_words=4, close=20.0)
         for search_kind in ("beam", "sample"):
-            config = replace(PLAIN, search=search_kind)  # type: ignore[arg-type]
+            config = replace(PLAIN, search=search_kind)
             (found,) = search(decoder, config, width=width, limits=[5], fewest=[fewest])
             assert all(fewest <= len(h.trace) <= 5 for h in found)
             closed = [h.trace.close_log_probs for h in found]
