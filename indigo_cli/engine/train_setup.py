@@ -23,7 +23,7 @@ from indigo_cli.engine.search_losses import SearchedLosses
 from indigo_cli.engine.training_orders import order_digest, rule_of_recipe
 from indigo_cli.engine.validate import GivenLosses, ValidLosses
 from indigo_cli.engine.validations import Watcher
-from indigo_cli.engine.whole_words import WholeWords
+from indigo_cli.engine.whole_words import whole_words
 from indigo_cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -105,11 +105,7 @@ class TrainSetup:
         self, system: nn.Module, bootstrap_updates: int, processes: Processes, runtime: Runtime
     ) -> TrainInputs:
         config, codec = self.recipe.search, self.corpus.codecs.target
-        words = None
-        if config.whole_words and codec.bpe is not None:
-            words = WholeWords(codec.vocabulary, processes.device)
-        elif config.whole_words:
-            console.note("search.whole_words has no effect: the targets have no pieces of words")
+        words = whole_words(codec, processes.device) if config.whole_words else None
         reference = self._rule(config.reference if config.has_reference else "l2r")
         split = self._split("train", reference)
         searching = Searching(config, self.recipe.seed, self.recipe.model.dropout, words)
