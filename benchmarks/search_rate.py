@@ -59,8 +59,7 @@ def joined(items: Sequence[Item], length: int, num_tokens: int) -> list[Item]:
 
 def searcher(run: LoadedRun, beam_size: int) -> OrderSearcher:
     """Return a search as `search-orders` makes it by default."""
-    config = SearchConfig(beam_size=beam_size, batch_tokens=4096)
-    return OrderSearcher(run, config, seed=1, device=CPU, runtime=Runtime())
+    return OrderSearcher(run, SearchConfig(beam_size=beam_size), seed=1, device=CPU, runtime=Runtime())
 
 
 def growth(title: str, jobs: Mapping[int, tuple[OrderSearcher, Sequence[Item]]], rounds: int) -> None:
