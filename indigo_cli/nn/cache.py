@@ -177,7 +177,7 @@ class NodeCache:
         return (parent_SB + first[:, None]).flatten()
 
     def _unmoved(self, place: Tensor) -> bool:
-        """Tell whether these are all places in order, as they are when samples grow; False if nobody may wait for it."""
+        """Tell whether these are all places in order, as when samples grow; False if nobody may wait for it."""
         return self._waits and place.shape[0] == self.groups and bool((place.diff() == 1).all())
 
     def _keep_groups(self, index: Tensor) -> None:
