@@ -26,7 +26,7 @@ def render(results: Results) -> list[RenderableType]:
     task = results.plan.task
     order, way = TITLES[ORDERS[-1]]
     ending = "comes out right" if results.shown_is_right else "does not come out right, as no other of its length does"
-    grows = "not in that order" if jumps(results.shown) else "in that order"
+    but = "; this did not" if jumps(results.shown) else ""
     counts = {split: results.num_items[split] for split in ("train", "test")}
     return [
         _heading(task.title),
@@ -40,9 +40,9 @@ def render(results: Results) -> list[RenderableType]:
         _heading(f"How {order} writes: {way}"),
         Text(),
         Text.assemble(
-            f"{100 * results.from_left:.0f} % of what it wrote grew from left to right. In goes ",
+            f"{100 * results.from_left:.0f} % of what it wrote grew from left to right{but}. In goes ",
             (printable(results.shown_source), "bold"),
-            f"; a {task.item} that was never seen {ending}, {grows}:",
+            f"; a {task.item} that was never seen {ending}:",
         ),
         Text(),
         growth(results.shown),
