@@ -20,6 +20,8 @@ from indigo_cli.engine.search_config import SEARCHED
 from indigo_cli.engine.targets import Item, TextPair, are_traces, split_items, text_item, text_pairs
 from indigo_cli.errors import UsageError
 
+Buckets = Sequence[tuple[int, int | None]]
+
 
 class SearchTargets(Protocol):
     """Targets by their number, from 0."""
@@ -28,7 +30,7 @@ class SearchTargets(Protocol):
     """How many there are."""
     header: Mapping[str, Any]
     """Where they come from; if that differs, finished blocks are of other targets."""
-    lengths: Sequence[tuple[int, int | None]]
+    lengths: Buckets
     """Buckets of lengths for the report, in tokens."""
     output: str
     """Where orders go unless the user says; `-` is standard output."""
@@ -55,7 +57,7 @@ class SplitTargets:
         self._corpus, self._split, self._max_length = corpus, corpus.split(name), max_length
         self.total = len(self._split)
         self.header: Mapping[str, Any] = {"split": name, "corpus": corpus.digest}
-        self.lengths = buckets(self._split.target.lengths) if self.total else LENGTHS
+        self.lengths: Buckets = buckets(self._split.target.lengths) if self.total else LENGTHS
         self.output = str(corpus.folder / f"{name}.{SEARCHED}.orders.jsonl")
 
     def ids(self, within: range) -> list[int]:
@@ -91,7 +93,8 @@ class TextTargets:
         self.total = sum(1 for _ in self._read())
         files = (("source", source), ("target", target))
         self.header: Mapping[str, Any] = {f"{side}_sha256": sha256_file(file) for side, file in files if file}
-        self.lengths, self.output = LENGTHS, STANDARD_STREAM
+        self.lengths: Buckets = LENGTHS
+        self.output = STANDARD_STREAM
         self._next, self._pairs = 0, self._read()
 
     def _read(self) -> Iterator[TextPair]:
