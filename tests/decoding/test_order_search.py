@@ -11,6 +11,7 @@ from torch import Tensor
 
 from indigo_cli.data.collate import collate_source
 from indigo_cli.decoding.order_search import TIE, FoundOrders, SearchOptions, search_orders
+from indigo_cli.models.protocol import Known
 from indigo_cli.nn.sentence_dropout import SentenceDropout, sentence_keys
 from tests.models.tiny import A, B, C, D, E, make_batch, make_system
 from tests.tensors import assert_close
@@ -223,6 +224,37 @@ def test_more_hypotheses_than_share_a_cache() -> None:
     assert next(iter(many)) == max(many, key=many.__getitem__) and next(iter(few)) in many
     for order in many.keys() & few.keys():
         assert many[order] == pytest.approx(few[order], abs=1e-4, rel=1e-5)
+
+
+class Equal:
+    """A decoder for which all words and slots cost the same, but for rounding that is another one in every batch."""
+
+    def __init__(self, seed: int) -> None:
+        self.generator = torch.Generator().manual_seed(seed)
+
+    def start_known(self, memory: Tensor, source_mask: Tensor, target: Tensor, dropout: None) -> None:
+        pass
+
+    def known(self, state: None, anchor_SBT: Tensor) -> Known:
+        noise = 1e-5 * torch.randn(anchor_SBT.shape, generator=self.generator)
+        return Known(noise - 1.0, torch.zeros_like(noise), noise[..., 0])
+
+    def advance_known(self, *choice: Any) -> None:
+        pass
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_of_equal_hypotheses_the_first_ones_go_on(seed: int) -> None:
+    """Not those that rounding favours: equal words make such hypotheses in pairs."""
+    target, lengths, mask = (
+        torch.ones(2, 5, dtype=torch.int64),
+        torch.tensor([5, 3]),
+        torch.ones(2, 1, dtype=torch.bool),
+    )
+    options = SearchOptions(beam_size=3)
+    found = search_orders(Equal(seed), torch.zeros(2, 1, 1), mask, target, lengths, options)  # type: ignore[arg-type]
+    assert set(rows(found, 0, 5)) == {(0, 1, 2, 3, 4), (0, 1, 2, 4, 3), (0, 1, 3, 2, 4)}
+    assert set(rows(found, 1, 3)) == {(0, 1, 2), (0, 2, 1), (1, 0, 2)}
 
 
 @pytest.mark.slow

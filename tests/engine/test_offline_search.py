@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from indigo_cli.data import batching
+from indigo_cli.data.collate import collate
 from indigo_cli.data.corpus import Corpus
 from indigo_cli.data.orders_file import read_order_rows
 from indigo_cli.engine import offline_search, order_searcher
@@ -32,8 +33,9 @@ from tests.tiny import Tiny
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.3])
-def test_scores_are_clean(search: Search, scored: Score, dropout: float) -> None:
-    """Without dropout they come from the search itself, with it from a prefix tree: both are those of `score`."""
+def test_scores_are_clean(search: Search, scored: Score, tiny: Tiny, dropout: float) -> None:
+    """Without dropout they come from the search itself, with it from a prefix tree: both are those of `score`, and of
+    teacher forcing of each order alone."""
     rows = search(f"search.dropout={dropout}")
     again = scored(search.run, split="train", orders=search.output)
     assert len(rows) == len(again) == 60
@@ -45,6 +47,13 @@ def test_scores_are_clean(search: Search, scored: Score, dropout: float) -> None
             assert found[order] == near(log_prob, abs=tolerance(log_prob))
     assert {len(row.orders) for row in rows if len(row.orders[0]) == 2} == {2}  # no more exist
     assert any(row.orders[0] != tuple(range(len(row.orders[0]))) for row in rows)
+    system, split = load_run(search.run, device=CPU).system, Corpus.open(tiny.corpus).split("train")
+    for place, row in enumerate(rows[:10]):
+        source, target = split.source[place].tolist(), split.target[place].tolist()
+        for order, log_prob in prices(row).items():
+            steps = system.log_probs(collate(["x"], [source], [target], [[order]]))
+            alone = float(steps.words.sum() + steps.slots.sum())
+            assert log_prob == near(alone, abs=tolerance(alone) + 5e-6 * abs(alone))  # a file holds six digits
 
 
 @pytest.mark.parametrize("model_dropout", [0.2, 0.1], ids=["one encoding", "an encoding of its own"])
