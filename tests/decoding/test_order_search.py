@@ -226,35 +226,57 @@ def test_more_hypotheses_than_share_a_cache() -> None:
         assert many[order] == pytest.approx(few[order], abs=1e-4, rel=1e-5)
 
 
-class Equal:
-    """A decoder for which all words and slots cost the same, but for rounding that is another one in every batch."""
+class Table:
+    """A decoder of given prices: of each step (the last ones for all that follow), then of each word; slots are free.
 
-    def __init__(self, seed: int) -> None:
+    Args:
+        rounding: Scale of what is added, another number in every batch.
+    """
+
+    def __init__(self, prices: list[list[float]], *, rounding: float = 0.0, seed: int = 0) -> None:
+        self.prices, self.rounding, self.step = prices, rounding, 0
         self.generator = torch.Generator().manual_seed(seed)
 
     def start_known(self, memory: Tensor, source_mask: Tensor, target: Tensor, dropout: None) -> None:
         pass
 
     def known(self, state: None, anchor_SBT: Tensor) -> Known:
-        noise = 1e-5 * torch.randn(anchor_SBT.shape, generator=self.generator)
-        return Known(noise - 1.0, torch.zeros_like(noise), noise[..., 0])
+        noise = self.rounding * torch.randn(anchor_SBT.shape, generator=self.generator)
+        price = torch.tensor(self.prices[min(self.step, len(self.prices) - 1)])
+        return Known(noise - price, torch.zeros_like(noise), noise[..., 0])
 
     def advance_known(self, *choice: Any) -> None:
-        pass
+        self.step += 1
+
+    def search(self, lengths: list[int], beam: int, gumbel: float = 0.0) -> FoundOrders:
+        sentences, length = len(lengths), max(lengths)
+        return search_orders(
+            self,  # type: ignore[arg-type]
+            torch.zeros(sentences, 1, 1),
+            torch.ones(sentences, 1, dtype=torch.bool),
+            torch.ones(sentences, length, dtype=torch.int64),
+            torch.tensor(lengths),
+            SearchOptions(beam, gumbel=gumbel),
+            keys=sentence_keys(7, 2, range(sentences)),
+        )
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_of_equal_hypotheses_the_first_ones_go_on(seed: int) -> None:
     """Not those that rounding favours: equal words make such hypotheses in pairs."""
-    target, lengths, mask = (
-        torch.ones(2, 5, dtype=torch.int64),
-        torch.tensor([5, 3]),
-        torch.ones(2, 1, dtype=torch.bool),
-    )
-    options = SearchOptions(beam_size=3)
-    found = search_orders(Equal(seed), torch.zeros(2, 1, 1), mask, target, lengths, options)  # type: ignore[arg-type]
+    found = Table([[1.0] * 5], rounding=1e-5, seed=seed).search([5, 3], beam=3)
     assert set(rows(found, 0, 5)) == {(0, 1, 2, 3, 4), (0, 1, 2, 4, 3), (0, 1, 3, 2, 4)}
     assert set(rows(found, 1, 3)) == {(0, 1, 2), (0, 2, 1), (1, 0, 2)}
+
+
+def test_every_step_has_noise_of_its_own() -> None:
+    """Of the last two words one is chosen at step 1 or at step 2; half of the sentences choose alike."""
+    dear = 1e3
+    first, second, any_of_two = [1.0, dear, dear, dear], [1.0, 1.0, dear, dear], [1.0, dear, 1.0, 1.0]
+    early = Table([first, any_of_two]).search([4] * 200, beam=1, gumbel=1.0).orders[:, 0, 1]
+    late = Table([first, second, any_of_two]).search([4] * 200, beam=1, gumbel=1.0).orders[:, 0, 2]
+    assert set(early.tolist()) == set(late.tolist()) == {2, 3}
+    assert 0.3 < float((early == late).float().mean()) < 0.7
 
 
 @pytest.mark.slow
