@@ -137,7 +137,7 @@ class TestShow:
         assert (done.status, done.err) == (0, "")
         lines = [" ".join(line.split()) for line in done.out.splitlines()]
         figures = valid_rows(searched)[9]["search"]
-        assert lines[0].startswith("orders found at step 9 of ") and "targets 8, tokens 32" in lines
+        assert lines[0].startswith("orders found at step 9 of") and "targets 8, tokens 32" in lines
         nats = " ".join(f"{figures[key]:.3f}" for key in ("best", "log_sum", "l2r"))
         gain = f"{figures['l2r'] - figures['best']:.3f} {figures['gain']:.1f} %"
         assert f"all 8 {nats} {gain}" in lines
