@@ -31,6 +31,8 @@ from tests.scoring import CPU, Score, near, tolerance
 from tests.searching import ONE_THREAD, SEEDED, Search, prices
 from tests.tiny import Tiny
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("dropout", [0.0, 0.3])
 def test_scores_are_clean(search: Search, scored: Score, tiny: Tiny, dropout: float) -> None:
@@ -143,7 +145,6 @@ def test_standard_output_has_no_parts(
         search_split(search.run, output="-", resume=True, runtime=ONE_THREAD)
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("small_blocks")
 class TestProcesses:
     def test_the_bytes_are_those_of_one(self, search: Search) -> None:

@@ -21,6 +21,8 @@ from indigo_cli.errors import DataError, RunError, UsageError
 from tests.kill import killed_at
 from tests.searching import ONE_THREAD, SEEDED, Search
 
+pytestmark = pytest.mark.slow
+
 
 def fail_at(patched: pytest.MonkeyPatch, block: int) -> None:
     """Let a block be searched, but not kept."""
@@ -186,7 +188,6 @@ class TestStopped:
     def test_nothing_to_go_on_from_is_a_beginning(self, search: Search) -> None:
         assert len(search(resume=True)) == 60
 
-    @pytest.mark.slow
     def test_killed_at_every_step(self, search: Search, counted: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(offline_search, "BLOCK_TARGETS", 25)
         search()
@@ -205,7 +206,6 @@ class TestStopped:
             search.output.unlink()
         assert instant > 15
 
-    @pytest.mark.slow
     def test_killed_at_random_again_and_again(self, search: Search, monkeypatch: pytest.MonkeyPatch) -> None:
         began = time.monotonic()
         search()

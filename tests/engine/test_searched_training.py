@@ -182,6 +182,7 @@ class TestProcesses:
         assert torch.equal(states[0]["training.search.orders"], states[1]["training.search.orders"])
 
 
+@pytest.mark.slow
 class TestValidation:
     def test_the_loss_is_that_of_the_best_candidate(self, tiny: Tiny, tmp_path: Path) -> None:
         """Against teacher forcing of everything that competes; also while the run is bootstrapping."""

@@ -78,6 +78,7 @@ def test_draws_follow_the_log_probabilities(tiny: Tiny, tmp_path: Path, capsys: 
     assert first_loss(tmp_path / "unknown") == first_loss(tmp_path / "hot")
 
 
+@pytest.mark.slow
 def test_a_resumed_run_draws_the_same(tiny: Tiny, tmp_path: Path) -> None:
     both = orders_file(tiny, tmp_path / "both.jsonl", ["l2r", "r2l"])
     drawn = (*STEPS, "search.train_on=sample", "train.log_every=2")
