@@ -80,6 +80,7 @@ def test_what_is_found_does_not_depend_on_the_batch(settings: dict[str, Any]) ->
     assert system.training
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
     [
