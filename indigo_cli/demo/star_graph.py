@@ -90,7 +90,7 @@ class TaskSize:
 
 SIZES = {
     "tiny": TaskSize(StarGraph(2, 2, num_names=8), {"train": 60, "valid": 8, "test": 8}),
-    "small": TaskSize(StarGraph(3, 3), {"train": 100_000, "valid": 500, "test": 500}),
+    "small": TaskSize(StarGraph(3, 3), {"train": 70_000, "valid": 500, "test": 500}),
     "large": TaskSize(StarGraph(3, 4, num_names=14), {"train": 200_000, "valid": 500, "test": 500}),
 }
 """The two of SAO.md, with as many items as their recipes visit, once each; and one whose chain is over in seconds."""

@@ -55,8 +55,8 @@ def exact_match(plan: Plan, run: Path) -> dict[str, float]:
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Plan:
-    """The small graphs, half as many as in the demo."""
-    num_items = {"train": 50_000, "valid": 100, "test": 400}
+    """The small graphs, fewer than in the demo."""
+    num_items = {"train": 35_000, "valid": 100, "test": 400}
     return write_task(tmp_path_factory.mktemp("small"), "small", TaskSize(SIZES["small"].graph, num_items))
 
 
