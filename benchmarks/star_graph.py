@@ -92,6 +92,7 @@ class Run:
         settings = [
             f"seed={self.seed}",
             f"train.max_steps={self.updates}",
+            "train.max_cpu_minutes=0",
             f"train.batch_tokens={self.paths * length}",
             f"train.validate_every={every}",
             f"train.save_every={every}",

@@ -5,10 +5,13 @@ import re
 import shlex
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
+from indigo_cli.core.settings import read_value
+from indigo_cli.engine.search_config import PRESETS, SearchConfig
 from tests.conftest import Indigo
 from tests.smoke import write_smoke
 
@@ -92,6 +95,38 @@ def test_every_page_is_tested_and_linked() -> None:
     assert {*(ROOT / "docs").glob("*.md")} == {*PAGES[1:]}
     readme = README.read_text("utf-8")
     assert all(f"docs/{page.name}" in readme for page in PAGES[1:])
+
+
+def rows_below(heading: str) -> list[list[str]]:
+    """Return the cells of the table of docs/training.md whose first line is `heading`."""
+    _, _, rest = (ROOT / "docs" / "training.md").read_text("utf-8").partition(f"\n{heading}\n")
+    return [[cell.strip() for cell in line.split("|")[1:-1]] for line in rest.split("\n\n")[0].splitlines()[1:]]
+
+
+def test_every_key_of_search_is_described_with_its_default() -> None:
+    described = [
+        (key.strip("`"), read_value(default.strip("`"))) for key, default, _ in rows_below("| key | default | |")
+    ]
+    defaults = {key.name: key.default for key in fields(SearchConfig)}
+    assert (dict(described), len(described)) == (defaults, len(defaults))
+
+
+def test_presets_of_search_are_described_as_they_are() -> None:
+    steps = {"half of `max_steps`": 0.5, "a quarter of `max_steps`": 0.25, "6,000": 6000}
+    learnt = {"the best one": "best", "the average of all": "average"}
+    described = {}
+    for name, first, found, taught, competes in rows_below(
+        "| `search.preset` | first updates | orders found | what is learnt | left to right competes |"
+    ):
+        length, order = first.split(", ")
+        described[name.split("`")[1]] = {
+            "bootstrap_order": order.strip("`"),
+            "bootstrap_steps": steps[length],
+            "beam_size": int(found),
+            "train_on": learnt[taught],
+            "reference": "l2r" if competes == "yes" else "none",
+        }
+    assert described == PRESETS
 
 
 def test_make_targets_of_the_readme_exist() -> None:

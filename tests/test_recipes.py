@@ -38,9 +38,20 @@ def section_of(corpus: str) -> str:
     return found[1]
 
 
-def test_no_file_under_recipes_is_anything_but_a_recipe() -> None:
-    assert [path for path in FOLDER.rglob("*") if path.is_file() and path.suffix != ".toml"] == []
-    assert len({load_recipe(path).name for path in RECIPES}) == len(RECIPES)
+def test_no_file_under_recipes_is_anything_but_a_recipe_or_its_page() -> None:
+    others = [path for path in FOLDER.rglob("*") if path.is_file() and path.suffix != ".toml"]
+    assert others == [FOLDER / "ablations" / "README.md"]
+
+
+def test_recipes_that_share_a_name_share_a_corpus_and_nothing_else() -> None:
+    """Corpora stand in `runs/NAME/corpus`, runs in `runs/NAME/ORDER`."""
+    first: dict[str, Recipe] = {}
+    runs: set[tuple[str, str]] = set()
+    for recipe in map(load_recipe, RECIPES):
+        other = first.setdefault(recipe.name, recipe)
+        assert (recipe.data, recipe.preprocess) == (other.data, other.preprocess), recipe.name
+        runs.add((recipe.name, recipe.order.name))
+    assert len(runs) == len(RECIPES)
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=name_of)

@@ -8,7 +8,11 @@ import typer
 
 def search_orders(
     run: Annotated[Path, typer.Argument(help="Run folder written by `indigo train`.")],
-    split: Annotated[str, typer.Option("--split", help="A split of the run's corpus.")] = "train",
+    split: Annotated[str, typer.Option("--split", help="A split of the run's corpus.", show_default="train")] = "",
+    source: Annotated[
+        str, typer.Option("--input", help="Instead: a text file of sources, one a line; - is standard input.")
+    ] = "",
+    target: Annotated[str, typer.Option("--target", help="The targets that belong to --input.")] = "",
     corpus: Annotated[Path | None, typer.Option("--corpus", help="Corpus folder.", show_default="the run's")] = None,
     checkpoint: Annotated[
         str, typer.Option("--checkpoint", help="Name under checkpoints/.", show_default="best, else last")
@@ -35,7 +39,10 @@ def search_orders(
         typer.Option("--gumbel", min=0.0, help="Scale of noise on the ranks.", show_default="search.gumbel"),
     ] = None,
     output: Annotated[
-        str, typer.Option("-o", "--output", help="Default: SPLIT.sao.orders.jsonl in the corpus folder; - is stdout.")
+        str,
+        typer.Option(
+            "-o", "--output", help="Default: SPLIT.sao.orders.jsonl in the corpus folder; of --target: stdout."
+        ),
     ] = "",
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Begin anew: replace an output, or finished blocks, that stand.")
@@ -62,6 +69,8 @@ def search_orders(
     summary = search_split(
         run,
         split=split,
+        source=source,
+        target=target,
         corpus_folder=corpus,
         checkpoint=checkpoint,
         output=output,

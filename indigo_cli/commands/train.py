@@ -38,6 +38,7 @@ def train(
     overrides = list(override or [])
     overrides += [] if seed is None else [f"seed={seed}"]
     overrides += [] if order is None else [f'order.name="{order}"']
+    overrides += ['order.name="l2r"'] if orders else []  # the files take its place: it need not fit the run
     summary = fit(
         load_recipe(recipe, overrides),
         output=output,

@@ -3,6 +3,7 @@
 from bisect import bisect_right
 from collections.abc import Iterator
 from functools import partial
+from math import isqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,6 +76,12 @@ def cut_for_trees(lengths: Lengths, *, num_orders: int, batch_tokens: int, ends:
             parts.append(slice(first, place))
             first, longest = place, length
     return [*parts, slice(first, len(lengths))]
+
+
+def orders_of_tree(length: int, *, num_orders: int, batch_tokens: int, ends: int = 2) -> int:
+    """Return how many orders of one target fit into a tree; one at least. See `cut_for_trees`."""
+    most = isqrt(PAIRS_PER_TOKEN * max(batch_tokens, FEWEST_NODES)) - ends
+    return max(1, min(num_orders, most // max(length, 1)))
 
 
 def epoch_batches(

@@ -112,13 +112,13 @@ def row_fields(row: OrdersRow) -> dict[str, object]:
         fields["rank"] = row.rank
     fields["orders"] = row.orders
     if row.log_probs is not None:
-        fields["log_probs"] = [_shorten(p) for p in row.log_probs]
+        fields["log_probs"] = [shorten_number(p) for p in row.log_probs]
     if row.parts is not None:
-        fields["word_log_probs"] = [_shorten(p) for p in row.parts.words]
-        fields["slot_log_probs"] = [_shorten(p) for p in row.parts.slots]
-        fields["end_log_probs"] = [None if p is None else _shorten(p) for p in row.parts.ends]
+        fields["word_log_probs"] = [shorten_number(p) for p in row.parts.words]
+        fields["slot_log_probs"] = [shorten_number(p) for p in row.parts.slots]
+        fields["end_log_probs"] = [None if p is None else shorten_number(p) for p in row.parts.ends]
     if row.bound is not None:
-        fields["bound"] = _shorten(row.bound)
+        fields["bound"] = shorten_number(row.bound)
     return fields
 
 
@@ -127,8 +127,8 @@ def dump_object(fields: Mapping[str, object]) -> str:
     return json.dumps(fields, separators=(",", ":"), allow_nan=False) + "\n"
 
 
-def _shorten(log_prob: float) -> float:
-    """Round to the digits that a file holds; -0.0 becomes 0.0."""
+def shorten_number(log_prob: float) -> float:
+    """Round a log-probability to the digits that a file holds; -0.0 becomes 0.0."""
     return float(f"{log_prob:.{DIGITS}g}") + 0.0
 
 

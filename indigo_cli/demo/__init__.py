@@ -1,1 +1,1 @@
-"""What `indigo demo` runs on and with: sentences found on this machine, and its recipe."""
+"""What `indigo demo` runs on and with: star graphs, sentences found on this machine, and the recipes."""

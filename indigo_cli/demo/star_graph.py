@@ -90,7 +90,7 @@ class TaskSize:
 
 SIZES = {
     "tiny": TaskSize(StarGraph(2, 2, num_names=8), {"train": 60, "valid": 8, "test": 8}),
-    "small": TaskSize(StarGraph(3, 3), {"train": 100_000, "valid": 500, "test": 500}),
+    "small": TaskSize(StarGraph(3, 3), {"train": 70_000, "valid": 500, "test": 500}),
     "large": TaskSize(StarGraph(3, 4, num_names=14), {"train": 200_000, "valid": 500, "test": 500}),
 }
 """The two of SAO.md, with as many items as their recipes visit, once each; and one whose chain is over in seconds."""
@@ -158,14 +158,18 @@ def split_halves(sources: Iterable[str]) -> dict[str, list[int]]:
 
 
 def write_star_graphs(folder: Path, size: TaskSize, *, seed: int = 1) -> None:
-    """Write `train`, `valid`, `test.out` and `test.in` as the recipes name them, each with `.src` and `.tgt`."""
+    """Write `train`, `valid`, `test.out`, `test.in` and, one after the other, `test`, each with `.src` and `.tgt`."""
     for split, num_items in size.num_items.items():
         made = list(islice(items(size.graph, split, seed=seed), num_items))
         if split == "test":
-            for half, indices in split_halves(item.source for item in made).items():
-                _write(folder, f"{split}.{half}", [made[index] for index in indices])
-        else:
-            _write(folder, split, made)
+            halves = {
+                half: [made[index] for index in indices]
+                for half, indices in split_halves(item.source for item in made).items()
+            }
+            for half, its_items in halves.items():
+                _write(folder, f"{split}.{half}", its_items)
+            made = [item for its_items in halves.values() for item in its_items]
+        _write(folder, split, made)
 
 
 def _write(folder: Path, name: str, made: Sequence[Item]) -> None:

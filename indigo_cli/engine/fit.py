@@ -30,7 +30,7 @@ from indigo_cli.engine.start import (
     init_fact,
     load_init,
 )
-from indigo_cli.engine.teaching import Teacher
+from indigo_cli.engine.train_setup import TrainSetup
 from indigo_cli.engine.train_summary import TrainSummary as TrainSummary
 from indigo_cli.engine.training_orders import orders_of_files, orders_of_recipe, training_splits
 from indigo_cli.engine.validate import Validator
@@ -98,17 +98,17 @@ def _train(
     else:
         order_of, order_name = orders_of_recipe(recipe, splits), recipe.order.name
     run_path = output or Path("runs") / recipe.name / order_name
-    teacher = Teacher(recipe, corpus, order_of)
+    setup = TrainSetup(recipe, corpus, order_of)
     facts: dict[str, Any] = {
         "corpus": str(corpus_folder.resolve()),
         "corpus_digest": corpus.digest,
         "task": recipe.data.task,
-        "orders": teacher.digests(),
+        "orders": setup.digests(),
         "precision": runtime.precision,
         "init": init_fact(init, run_path, resume=resume),
     }
     bootstrap_updates = 0
-    if teacher.searches:
+    if setup.searches:
         bootstrap_updates = bootstrap_fact(recipe.search, recipe.train.max_steps, run_path, resume=resume)
         facts["bootstrap_updates"] = bootstrap_updates
     if recipe.train.bpe_dropout and (reason := why_no_effect(corpus)):
@@ -134,10 +134,10 @@ def _train(
         load_init(system, Path(facts["init"]["run"]), corpus)
     sample = _sample(recipe, corpus, system, device=processes.device, runtime=runtime)
     called = processes.spread(system, recipe.train.sharding)
-    teaching = teacher.teaching(system, bootstrap_updates=bootstrap_updates, processes=processes, runtime=runtime)
+    inputs = setup.prepare(system, bootstrap_updates=bootstrap_updates, processes=processes, runtime=runtime)
     validator = None
-    if teaching.losses is not None:
-        validator = Validator(system, teaching.losses, sample, processes=processes, watchers=teaching.watchers)
+    if inputs.losses is not None:
+        validator = Validator(system, inputs.losses, sample, processes=processes, watchers=inputs.watchers)
     with ExitStack() as stack:
 
         def begin() -> None:
@@ -149,8 +149,8 @@ def _train(
             recipe.train,
             system,
             called,
-            teaching.stream,
-            teaching.lessons,
+            inputs.stream,
+            inputs.policy,
             validator,
             run_path,
             seed=recipe.seed,

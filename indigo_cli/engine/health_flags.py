@@ -20,6 +20,8 @@ FEWEST_FIRST = 8
 """So many targets must begin with it: of a handful, 15 % are one or two."""
 FREQUENT_SHARE = 0.01
 """Of the types of a vocabulary: the ten of 1,000 are punctuation and function words (SAO.md 2c), in any language."""
+NOTICEABLE = 0.005
+"""Nats; by less two prices do not differ: the same order is rounded in other ways in a search and by itself."""
 SAME_COST = 1.1
 """-log p up to so many times that of left to right counts as equal (SAO.md 1.5: 4.5 beside 4.5)."""
 COLLAPSED = 0.5
@@ -66,7 +68,7 @@ def red_flags(figures: Mapping[str, Any], config: SearchConfig) -> Iterator[Flag
     mends = ["search.slot_weight = 3"]
     if config.reference != "l2r":
         mends.insert(0, 'search.reference = "l2r"')
-    if (gap := figures["best"] - figures["l2r"]) > 0:
+    if (gap := figures["best"] - figures["l2r"]) > NOTICEABLE:
         what = f"the best orders found cost {gap:.2f} nats a target more than left to right"
         if config.reference == "l2r":
             what += "; training takes that where it is the better one"

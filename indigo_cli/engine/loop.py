@@ -17,9 +17,9 @@ from indigo_cli.engine import checkpoint as checkpoints
 from indigo_cli.engine.distributed import Processes
 from indigo_cli.engine.events import Events
 from indigo_cli.engine.keep import Keeper
-from indigo_cli.engine.lessons import Lessons
 from indigo_cli.engine.limits import Limits
 from indigo_cli.engine.optim import GuardedStep, make_optimizer
+from indigo_cli.engine.order_policy import OrderPolicy
 from indigo_cli.engine.order_source import OrderedSplit
 from indigo_cli.engine.run_folder import LOG_FILE
 from indigo_cli.engine.run_log import Log
@@ -43,7 +43,7 @@ class Loop:
         system: On its device, perhaps sharded.
         called: What training calls, see `Processes.spread`.
         stream: Where its micro-batches come from.
-        lessons: What they are made of.
+        policy: In which orders they are trained on.
         validator: None where there is nothing to validate on.
         run: Run folder; it stands and is locked.
         seed: Of dropout.
@@ -57,7 +57,7 @@ class Loop:
         system: nn.Module,
         called: nn.Module,
         stream: OrderedSplit,
-        lessons: Lessons,
+        policy: OrderPolicy,
         validator: Validator | None,
         run: Path,
         *,
@@ -70,7 +70,7 @@ class Loop:
         self.config, self.system, self.called, self.run_path = config, system, called, run
         self.seed, self.digests = seed, digests
         self.processes, self.runtime, self.with_events = processes, runtime, events
-        self.stream, self.lessons, self.validator = stream, lessons, validator
+        self.stream, self.policy, self.validator = stream, policy, validator
         self.optimizer = make_optimizer(system)
         self.names = {id(parameter): name for name, parameter in system.named_parameters()}  # of the optimizer's own
         self.guard = GuardedStep(self.optimizer, clip_norm=config.clip_norm)
@@ -129,7 +129,7 @@ class Loop:
         seconds = found.seconds("window_seconds") if "window_seconds" in facts else 0.0
         self.window = Window.restored(training, seconds=seconds, device=self.processes.device)
         self.spikes.restore(training)
-        self.lessons.restore(training)
+        self.policy.restore(training)
         self.step, self.epoch, self.skip = found.count("step"), found.count("epoch"), found.count("skip")
         self.limits.go_on(found.seconds("cpu_seconds"))
         self.keeper.took(found)
@@ -219,7 +219,7 @@ class Loop:
             autocast=self.runtime.autocast(self.processes.device),
             processes=self.processes,
             asking=lambda: self._asks(stop),
-            lessons=self.lessons,
+            policy=self.policy,
         )
 
     def _at_last_step(self) -> bool:
@@ -293,7 +293,7 @@ class Loop:
             training = self.processes.gathered(checkpoints.training_state(self.optimizer, self.names))
             self.keeper.save(
                 weights=self.processes.gathered(self.system.state_dict()),
-                training={**training, **self.window.state(), **self.spikes.state(), **self.lessons.state()},
+                training={**training, **self.window.state(), **self.spikes.state(), **self.policy.state()},
                 facts={
                     "step": self.step,
                     "epoch": self.epoch,

@@ -1,50 +1,49 @@
-"""A run and a split -> the best orders of every known target under the model, as an orders file.
+"""A run and known targets -> the best orders of each under the model, as an orders file.
 
-The split is cut into blocks of a fixed number of targets. A block is the work of one process, in batches that never
-cross it, and is kept as soon as it is finished: the file is the same from any number of processes, and whatever was
-killed on the way.
+The targets are cut into blocks of a fixed number. A block is the work of one process, in batches that never cross it,
+and is kept as soon as it is finished: the file is the same from any number of processes, and whatever was killed on the
+way.
 """
 
 import os
-import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from indigo_cli.core import console
 from indigo_cli.core.settings import apply_overrides, parse_section
-from indigo_cli.data.corpus import Corpus
 from indigo_cli.data.files import STANDARD_STREAM, refuse_existing, sha256_file
-from indigo_cli.data.orders_file import OrdersRow, read_order_rows, write_orders
+from indigo_cli.data.orders_file import read_order_rows, write_orders
 from indigo_cli.engine.checkpoint import MODEL_FILE
-from indigo_cli.engine.distributed import processes_of
+from indigo_cli.engine.distributed import Processes, check_shared, processes_of
 from indigo_cli.engine.generate import say
 from indigo_cli.engine.health_flags import frequent_types
-from indigo_cli.engine.line_scores import buckets
 from indigo_cli.engine.lines import LineCount
 from indigo_cli.engine.loaded_run import LoadedRun, load_run
-from indigo_cli.engine.order_health import LENGTHS, OrderHealth
+from indigo_cli.engine.order_health import SEARCH, FoundTarget, OrderHealth
 from indigo_cli.engine.order_searcher import Found, OrderSearcher
 from indigo_cli.engine.runtime import Runtime
 from indigo_cli.engine.search_config import NO_REFERENCE, SEARCHED, SearchConfig, with_preset
-from indigo_cli.engine.search_parts import SearchParts, check_same
+from indigo_cli.engine.search_parts import SearchParts, check_same, parts_folder
 from indigo_cli.engine.search_summary import SearchSummary
-from indigo_cli.engine.targets import split_items
-from indigo_cli.errors import RecipeError, UsageError
+from indigo_cli.engine.search_targets import SearchTargets, SplitTargets, TextTargets, rereadable
+from indigo_cli.engine.targets import Item, check_options, check_targets
+from indigo_cli.errors import IndigoError, RecipeError, UsageError
 from indigo_cli.orders import ORDERS
 
 BLOCK_TARGETS = 512
-"""Kept targets of a block: seconds to minutes of work, all that a kill can cost."""
-PARTS = ".parts"
+"""Targets of a block: seconds to minutes of work, all that a kill can cost."""
 
 
 def search_split(
     run: Path,
     *,
     split: str = "",
+    source: str = "",
+    target: str = "",
     corpus_folder: Path | None = None,
     checkpoint: str = "",
     output: str = "",
@@ -55,14 +54,15 @@ def search_split(
     overwrite: bool = False,
     resume: bool = False,
 ) -> SearchSummary | None:
-    """Search the orders of a split and write an orders file.
+    """Search the orders of known targets and write an orders file.
 
     Args:
         run: Run folder.
-        split: `train` if empty.
+        split: Of the run's corpus; `train` if no file is named.
+        source, target: Text files, `-` is standard input; no sources for a task that makes them from targets.
         corpus_folder: Instead of the one that the run recorded.
         checkpoint: See `load_run`.
-        output: File, or `-`; empty = SPLIT.sao.orders.jsonl in the corpus folder.
+        output: File, or `-`; empty = SPLIT.sao.orders.jsonl in the corpus folder, standard output for text.
         settings: `search.key=value`, stronger than `overrides`.
         overrides: `section.key=value`.
         seed: Of dropout and noise; None takes the recipe's.
@@ -70,14 +70,16 @@ def search_split(
         overwrite: Replace an output or finished blocks that stand.
         resume: Go on from the finished blocks.
 
-    Returns: None if there was nothing to do, and on every process but the first.
+    Returns: None on every process but the first, and where a whole file of an older version stands.
 
     Raises:
         UsageError: a run or options that cannot be used, an output in the way.
         RecipeError: wrong [search] settings.
+        DataError: a damaged file.
     """
     if overwrite and resume:
         raise UsageError("--resume keeps what --overwrite deletes", where="--resume", fix="give one of the two")
+    check_options(source=source, target=target, split=split)
     runtime = runtime or Runtime()
     with processes_of(runtime) as processes, ExitStack() as opened:
         of_search = [text for text in overrides if text.startswith("search.")]
@@ -86,45 +88,28 @@ def search_split(
         config = search_config(loaded, [*of_search, *settings])
         seed = loaded.recipe.seed if seed is None else seed
         searcher = OrderSearcher(loaded, config, seed=seed, device=processes.device, runtime=runtime)
-        job = _Job(loaded, loaded.open_corpus(corpus_folder), split or "train", searcher, precision=runtime.precision)
-        path = output or str(job.corpus.folder / f"{job.split.name}.{SEARCHED}.orders.jsonl")
-
-        def begin() -> list[int] | None:
-            """Return the numbers of the missing blocks; None if the output stands already. Process 0 alone."""
-            written = resume and job.is_written(path)
-            if not written:
-                refuse_existing(path, overwrite)
-            job.parts = SearchParts(opened.enter_context(_parts_folder(path, resume=resume)), job.facts, job.count)
-            opened.enter_context(job.parts.lock())
-            if written:
-                job.parts.remove()  # what a kill left behind it
-                return None
-            return job.parts.open(resume=resume, overwrite=overwrite)
-
-        missing = processes.first_does(begin)
-        if missing is None:
-            console.note(f"{path} is complete already")
-            return None
-        done = sum(len(job.ids(number)) for number in range(job.count)) - sum(len(job.ids(n)) for n in missing)
-        with console.progress("search", total=len(job.split), unit="targets", start=done) as bar:
-            job.advance = bar.advance
-            for place, (number, (seconds, found)) in enumerate(processes.in_order(missing, job.search)):
-                job.parts.write(number, seconds, found)
-                if place % processes.world:  # another process worked on it
-                    bar.advance(len(found))
+        targets: SearchTargets
+        if target:
+            bag = loaded.codecs.source_is_bag
+            check_targets(source=source, split=split, source_is_bag=bag, traces=False)
+            for file in (source, target):
+                check_shared(file, processes)
+            files = [opened.enter_context(rereadable(file)) for file in (source, target)]
+            targets = TextTargets(loaded, files[0], files[1], names=(source, target))
+        else:
+            max_length = loaded.recipe.preprocess.max_length
+            targets = SplitTargets(loaded.open_corpus(corpus_folder), split or "train", max_length=max_length)
+        job = _Job(loaded, targets, searcher, precision=runtime.precision, path=output or targets.output)
+        standing = processes.first_does(lambda: job.begin(opened, resume=resume, overwrite=overwrite))
+        if standing is None:
+            job.search_missing(processes)
         if not processes.is_first:
             return None
-        summary = SearchSummary(
-            OrderHealth(
-                lengths=buckets(job.split.target.lengths) if len(job.split) else LENGTHS,
-                frequent=frequent_types(loaded.codecs.target.vocabulary),
-            ),
-            learnt=_learnt(loaded),
-            output=path,
-            unit="CPU second" if processes.device.type == "cpu" else "device second",
-        )
-        write_orders(path, job.header(), job.rows(summary), overwrite=overwrite)
-        job.parts.remove()
+        if standing is None:
+            summary = job.finish()
+        else:
+            console.note(f"{job.path} is complete already")
+            summary = job.summary(standing.get(SEARCH))
     say(job.warnings())
     return summary
 
@@ -156,21 +141,27 @@ def _learnt(run: LoadedRun) -> SearchConfig:
 
 
 class _Job:
-    """What is searched, by blocks."""
+    """What is searched, by blocks, and where to.
+
+    Args:
+        path: Of the output, or `-`.
+    """
 
     parts: SearchParts
-    """Of process 0."""
+    """Of process 0, as what follows."""
+    missing: Sequence[int] = ()
 
-    def __init__(self, run: LoadedRun, corpus: Corpus, name: str, searcher: OrderSearcher, *, precision: str) -> None:
-        self.run, self.corpus, self.searcher = run, corpus, searcher
-        self.split = corpus.split(name)
-        self.count = -(-len(self.split) // BLOCK_TARGETS)
+    def __init__(
+        self, run: LoadedRun, targets: SearchTargets, searcher: OrderSearcher, *, precision: str, path: str
+    ) -> None:
+        self.run, self.targets, self.searcher, self.path = run, targets, searcher, path
+        self.count = -(-targets.total // BLOCK_TARGETS)
         self.advance: Callable[[int], None] = lambda count: None
-        self.max_length: int = run.recipe.preprocess.max_length
+        self.replaces = False
+        self.cut, self.long = LineCount(), LineCount()
         config = searcher.config
         self.settings: dict[str, Any] = {
-            "split": name,
-            "corpus": corpus.digest,
+            **targets.header,
             "weights": _weights_digest(run),
             "beam": config.beam_size,
             "dropout": config.dropout,
@@ -183,66 +174,125 @@ class _Job:
         self.facts = {
             **self.settings,
             "model": asdict(run.recipe.model),
-            "max_length": self.max_length,
+            "max_length": run.recipe.preprocess.max_length,
             "precision": precision,
             "block": BLOCK_TARGETS,
         }
 
+    def begin(self, opened: ExitStack, *, resume: bool, overwrite: bool) -> Mapping[str, Any] | None:
+        """Find the missing blocks, on process 0; return the header of the output instead if that stands already."""
+        folder = opened.enter_context(parts_folder(self.path, resume=resume))
+        self.parts = SearchParts(folder, self.facts, self.count)
+        self.replaces = overwrite or (resume and self.parts.replaces())
+        header = self._header_of_output() if resume else None
+        if header is None:
+            refuse_existing(self.path, self.replaces)
+        opened.enter_context(self.parts.lock())
+        if header is not None:
+            self.parts.remove()  # what a kill left behind it
+            return header
+        self.missing = self.parts.open(resume=resume, overwrite=overwrite)
+        return None
+
+    def _header_of_output(self) -> Mapping[str, Any] | None:
+        """Return the header of an output as this search writes it; None if it is still to be written.
+
+        Raises:
+            UsageError: the output was made with other settings.
+            DataError: it is something else.
+        """
+        if self.path == STANDARD_STREAM or not os.path.isfile(self.path):
+            return None
+        try:
+            header = read_order_rows(self.path)[0]
+            check_same(header, self.header(), what="the file was made", where=f"{self.path}:1")
+        except IndigoError:
+            if self.replaces:
+                return None
+            raise
+        return header
+
     def header(self) -> dict[str, Any]:
-        """Return what the orders file says about itself."""
-        first = {"order": SEARCHED, "split": self.split.name, "corpus": self.corpus.digest}
-        return {**first, **self.run.header(), **self.settings}
+        """Return what the orders file says of where it comes from."""
+        return {"order": SEARCHED, **self.targets.header, **self.run.header(), **self.settings}
 
-    def ids(self, number: int) -> list[int]:
-        """Return the raw lines of a block."""
-        ids: list[int] = self.split.lines[self._within(number)].tolist()
-        return ids
+    def _within(self, number: int) -> range:
+        return range(number * BLOCK_TARGETS, min((number + 1) * BLOCK_TARGETS, self.targets.total))
 
-    def _within(self, number: int) -> slice:
-        return slice(number * BLOCK_TARGETS, min((number + 1) * BLOCK_TARGETS, len(self.split)))
+    def search_missing(self, processes: Processes) -> None:
+        """Search what is missing and keep it; every process does its part."""
+        missing = processes.first_does(lambda: self.missing)
+        done = self.targets.total - sum(len(self._within(number)) for number in missing)
+        with console.progress("search", total=self.targets.total, unit="targets", start=done) as bar:
+            self.advance = bar.advance
+            for place, (number, (seconds, found)) in enumerate(processes.in_order(missing, self._search)):
+                self.parts.write(number, seconds, found)
+                if place % processes.world:  # another process worked on it
+                    bar.advance(len(found))
 
-    def search(self, number: int) -> tuple[float, list[Found]]:
+    def _search(self, number: int) -> tuple[float, list[Found]]:
         """Search a block; return the seconds it took, too."""
         clock = time.process_time if self.searcher.device.type == "cpu" else time.monotonic
         began = clock()
-        items = split_items(self.corpus, self.split.name, max_length=self.max_length, within=self._within(number))
-        found = self.searcher.find(list(items), self.advance)
+        found = self.searcher.find(list(self.targets.items(self._within(number))), self.advance)
         return clock() - began, found
 
-    def rows(self, summary: SearchSummary) -> Iterator[OrdersRow]:
-        """Yield the rows of the file from all finished blocks, and count them."""
-        vocabulary = self.run.codecs.target.vocabulary
+    def finish(self) -> SearchSummary | None:
+        """Write the file from the finished blocks, with what they come to in its header."""
+        health = OrderHealth(lengths=self.targets.lengths, frequent=frequent_types(self.run.codecs.target.vocabulary))
+        seconds = 0.0
         for number in range(self.count):
-            seconds, block = self.parts.read(number, self.ids(number))
-            summary.seconds += seconds
-            for found, place in zip(block, range(*self._within(number).indices(len(self.split))), strict=True):
-                summary.add(found, vocabulary.decode(self.split.target[place].tolist()))
-                yield replace(found.row, parts=None, bound=None)
+            took, block = self._read(number)
+            seconds += took
+            for found, item in zip(block, self.targets.items(self._within(number)), strict=True):
+                health.add(self._found_target(found, item))
+                self._count(item)
+        figures = health.row()
+        rows = (replace(found.row, parts=None, bound=None) for n in range(self.count) for found in self._read(n)[1])
+        write_orders(self.path, {**self.header(), SEARCH: figures}, rows, overwrite=self.replaces)
+        self.parts.remove()
+        return self.summary(figures, seconds)
 
-    def is_written(self, path: str) -> bool:
-        """Tell whether the output stands, as it would be written.
+    def _read(self, number: int) -> tuple[float, list[Found]]:
+        return self.parts.read(number, self.targets.ids(self._within(number)))
 
-        Raises:
-            UsageError: it was made with other settings.
-            DataError: it is something else.
-        """
-        if path == STANDARD_STREAM or not os.path.isfile(path):
-            return False
-        check_same(read_order_rows(path)[0], self.header(), what="the file was made", where=f"{path}:1")
-        return True
+    def _found_target(self, found: Found, item: Item) -> FoundTarget:
+        row = found.row
+        assert row.parts is not None and row.bound is not None
+        return FoundTarget(
+            tokens=self.run.codecs.target.vocabulary.decode(item.target),
+            order=row.orders[0],
+            word=row.parts.words[0],
+            slot=row.parts.slots[0],
+            end=row.parts.ends[0] or 0.0,
+            log_sum=row.bound,
+            l2r=found.l2r,
+            num_orders=len(row.orders),
+            num_nodes=found.num_nodes,
+        )
+
+    def summary(self, figures: Any, seconds: float = 0.0) -> SearchSummary | None:
+        """Return the report; None where a header has no figures, or not these."""
+        if not isinstance(figures, dict) or not figures.keys() >= OrderHealth().row().keys():
+            return None
+        unit = "CPU second" if self.searcher.device.type == "cpu" else "device second"
+        return SearchSummary(figures, learnt=_learnt(self.run), output=self.path, unit=unit, seconds=seconds)
+
+    def _count(self, item: Item) -> None:
+        for count, happened in (
+            (self.cut, item.source.cut),
+            (self.long, len(item.target) > self.run.recipe.preprocess.max_length),
+        ):
+            if happened:
+                count.add(item.line)
 
     def warnings(self) -> list[str]:
         """Return one line for each kind of target that was not read as a user may expect."""
-        counts = []
-        for lengths, what in (
-            (self.split.source.lengths, "read with a source cut to preprocess.max_length, as in decoding"),
-            (self.split.target.lengths, "longer than preprocess.max_length, which training never saw"),
-        ):
-            count = LineCount()
-            for line in self.split.lines[lengths > self.max_length].tolist():
-                count.add(line)
-            counts.append((count, what))
-        return [count.text(what) for count, what in counts if count.count]
+        kinds = (
+            (self.cut, "read with a source cut to preprocess.max_length, as in decoding"),
+            (self.long, "longer than preprocess.max_length, which training never saw"),
+        )
+        return [count.text(what) for count, what in kinds if count.count]
 
 
 def _weights_digest(run: LoadedRun) -> str:
@@ -251,22 +301,3 @@ def _weights_digest(run: LoadedRun) -> str:
     if isinstance(known, dict) and isinstance(known.get(MODEL_FILE), str):
         return str(known[MODEL_FILE])
     return sha256_file(run.checkpoint.folder / MODEL_FILE)
-
-
-@contextmanager
-def _parts_folder(path: str, *, resume: bool) -> Iterator[Path]:
-    """Give the folder of finished blocks: beside the output, or a temporary one where that is a stream.
-
-    Raises:
-        UsageError: the output cannot be written, or holds nothing to go on from.
-    """
-    if os.path.isdir(path):
-        raise UsageError("the output is a folder, a file is needed", where=path, fix="add the name of a file")
-    if path != STANDARD_STREAM and (os.path.isfile(path) or not os.path.exists(path)):
-        yield Path(path + PARTS)
-        return
-    if resume:
-        fix = "name a file with -o: finished blocks are kept beside it"
-        raise UsageError("there is nothing to go on from where the output is a stream", where="--resume", fix=fix)
-    with tempfile.TemporaryDirectory(prefix="indigo-search-") as folder:
-        yield Path(folder)

@@ -14,7 +14,7 @@ def learning_rate(step: int, *, peak: float, warmup_steps: int, decay_steps: int
     Source: the shape of Vaswani et al. 2017, section 5.3, scaled so that its highest value is `peak`.
 
     Args:
-        decay_steps: Updates that the line takes from the start of the run; behind them the rate would be 0. 0 = no line.
+        decay_steps: Updates from the start of the run to the end of the line, where the rate comes to 0; 0 = no line.
     """
     warmup = max(warmup_steps, 1)
     if decay_steps and step > warmup:

@@ -87,6 +87,11 @@ def plan_of(candidates: Candidates, config: SearchConfig, chance_S: Tensor) -> P
     return Plan(chosen, torch.ones_like(score[:, :1]))
 
 
+def noise_keys(seed: int, visit: int, lines: Sequence[int]) -> Tensor:
+    """Return (S,) int64 keys of the Gumbel noise of sentences; see `sentence_keys`."""
+    return sentence_keys(seed ^ NOISE_SALT, visit, lines)
+
+
 def chances(seed: int, epoch: int, lines: Sequence[int]) -> Tensor:
     """Return (S,) float32 in [0, 1): draws of sentences, by raw line and visit alone."""
     keys = sentence_keys(seed ^ DRAW_SALT, epoch, lines)

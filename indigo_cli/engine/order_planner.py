@@ -16,7 +16,7 @@ from torch import Tensor
 
 from indigo_cli.data.batch import Batch, Plan, Source
 from indigo_cli.decoding.order_search import SearchOptions, search_orders
-from indigo_cli.engine.order_choice import NOISE_SALT, Candidates, candidates_of, chances, plan_of
+from indigo_cli.engine.order_choice import Candidates, candidates_of, chances, noise_keys, plan_of
 from indigo_cli.engine.search_config import SearchConfig
 from indigo_cli.engine.whole_words import WholeWords
 from indigo_cli.nn.sentence_dropout import SentenceDropout, sentence_keys
@@ -101,7 +101,9 @@ class OrderPlanner:
             some(batch.lengths),
             SearchOptions(config.beam_size, slot_weight=config.slot_weight, gumbel=config.gumbel),
             dropout=masks,
-            keys=self._keys(NOISE_SALT, lines, device) if config.gumbel else None,
+            keys=noise_keys(self.searching.seed, self.epoch, lines.tolist()).to(device, non_blocking=True)
+            if config.gumbel
+            else None,
             reference=some(batch.plan.orders)[:, 0] if config.has_reference else None,
             first_piece=None if self.searching.words is None else self.searching.words.first_pieces(target),
         )
@@ -112,8 +114,7 @@ class OrderPlanner:
         return candidates
 
     def _masks(self, lines: NDArray[np.int64], device: torch.device) -> SentenceDropout | None:
-        rate = self.searching.config.dropout
-        return SentenceDropout(self._keys(0, lines, device), rate) if rate else None
-
-    def _keys(self, salt: int, lines: NDArray[np.int64], device: torch.device) -> Tensor:
-        return sentence_keys(self.searching.seed ^ salt, self.epoch, lines.tolist()).to(device, non_blocking=True)
+        if not (rate := self.searching.config.dropout):
+            return None
+        keys = sentence_keys(self.searching.seed, self.epoch, lines.tolist())
+        return SentenceDropout(keys.to(device, non_blocking=True), rate)

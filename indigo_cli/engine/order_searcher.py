@@ -16,20 +16,28 @@ from torch import Tensor
 
 from indigo_cli.core.order import Order
 from indigo_cli.data.batch import Batch, Plan, Source
-from indigo_cli.data.batching import PAIRS_PER_TOKEN, token_batches
+from indigo_cli.data.batching import cut_for_trees, orders_of_tree, token_batches
 from indigo_cli.data.collate import collate
 from indigo_cli.data.order_tree import count_nodes
 from indigo_cli.data.orders_file import OrdersRow
 from indigo_cli.decoding.order_search import FoundOrders, SearchOptions, search_orders
 from indigo_cli.engine.loaded_run import LoadedRun
+from indigo_cli.engine.order_choice import noise_keys
 from indigo_cli.engine.runtime import Runtime
 from indigo_cli.engine.score import best_first, not_finite
 from indigo_cli.engine.search_config import SearchConfig
 from indigo_cli.engine.targets import Item
-from indigo_cli.engine.whole_words import WholeWords
+from indigo_cli.engine.whole_words import whole_words
 from indigo_cli.errors import UsageError
 from indigo_cli.models import MODELS
 from indigo_cli.nn.sentence_dropout import SentenceDropout, sentence_keys
+
+HOST_TOKENS = 4096
+"""Target tokens times beam of a batch on a CPU. With less its products are small (twice the time at an eighth of it),
+with more short targets wait for longer ones (half as much again at eight times as much; d = 256, beam 8)."""
+DEVICE_SHARE = 8
+"""On an accelerator, so many times `train.batch_tokens`: what a beam of 8 needs in training, too. A search keeps keys
+and values, which are less than an eighth of what is kept for a gradient."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +60,7 @@ class OrderSearcher:
 
     Args:
         run: In evaluation mode.
-        config: How to search; `batch_tokens` bounds target tokens times beam of a batch.
+        config: How to search; `batch_tokens` bounds target tokens times beam of a batch, 0 = what suits the device.
         seed: Of dropout and noise.
         device: Where the weights are.
         runtime: Precision.
@@ -67,9 +75,11 @@ class OrderSearcher:
         check_searchable(run)
         self.run, self.config, self.seed = run, config, seed
         self.device, self.runtime = device, runtime
-        self.batch_tokens: int = config.batch_tokens or run.recipe.train.batch_tokens
+        usual = HOST_TOKENS if device.type == "cpu" else DEVICE_SHARE * run.recipe.train.batch_tokens
+        self.batch_tokens: int = config.batch_tokens or usual
+        self._tree_tokens = min(self.batch_tokens, run.recipe.train.batch_tokens)
         self._known = run.system.known
-        self._words = WholeWords(run.codecs.target.vocabulary, device) if config.whole_words else None
+        self._words = whole_words(run.codecs.target, device) if config.whole_words else None
 
     def find(self, block: Sequence[Item], advance: Callable[[int], None] = lambda count: None) -> list[Found]:
         """Return what is found for each item. Batches are of similar length and never cross the block.
@@ -97,9 +107,8 @@ class OrderSearcher:
             [item.target for item in items],
             [[range(len(item.target))] for item in items],
         ).to(self.device)
-        keys = sentence_keys(self.seed, 0, [item.line for item in items]).to(self.device)
         with torch.inference_mode(), self.runtime.autocast(self.device):
-            found = self._search(batch, keys)
+            found = self._search(batch, [item.line for item in items])
             if self.config.dropout:
                 orders = torch.cat((found.orders, batch.plan.orders), dim=1)
                 sums = self._clean_sums(items, batch, orders)
@@ -111,10 +120,14 @@ class OrderSearcher:
         alive = found.alive[:, free].cpu().numpy()
         return _results(items, orders.cpu().numpy(), sums.double().cpu().numpy(), alive, nodes)
 
-    def _search(self, batch: Batch, keys: Tensor) -> FoundOrders:
-        """Search; without dropout left to right rides along, and what is found has its clean price already."""
-        config = self.config
-        dropout = SentenceDropout(keys, config.dropout) if config.dropout else None
+    def _search(self, batch: Batch, lines: Sequence[int]) -> FoundOrders:
+        """Search; without dropout left to right rides along, and what is found has its clean price already.
+
+        It is the search of a first visit in training (epoch 0).
+        """
+        config, dropout = self.config, None
+        if config.dropout:
+            dropout = SentenceDropout(sentence_keys(self.seed, 0, lines).to(self.device), config.dropout)
         return search_orders(
             self._known,
             self._known.encode(batch.source, dropout),
@@ -123,20 +136,28 @@ class OrderSearcher:
             batch.lengths,
             SearchOptions(config.beam_size, slot_weight=config.slot_weight, gumbel=config.gumbel),
             dropout=dropout,
-            keys=keys,
+            keys=noise_keys(self.seed, 0, lines).to(self.device) if config.gumbel else None,
             reference=None if dropout else batch.plan.orders[:, 0],
             first_piece=None if self._words is None else self._words.first_pieces(batch.target),
             with_end=dropout is None,
         )
 
     def _clean_sums(self, items: Sequence[Item], batch: Batch, orders_SKT: Tensor) -> Tensor:
-        """Return (3, S, K) log-probabilities of words, slots and `<eod>`, without dropout."""
+        """Return (3, S, K) log-probabilities of words, slots and `<eod>`, without dropout; in trees that fit."""
+        lengths = np.array([len(item.target) for item in items], dtype=np.int64)
+        cuts = cut_for_trees(lengths, num_orders=orders_SKT.shape[1], batch_tokens=self._tree_tokens)
+        return torch.cat([self._sums_of_trees(items[cut], batch, orders_SKT[cut], cut) for cut in cuts], dim=1)
+
+    def _sums_of_trees(self, items: Sequence[Item], batch: Batch, orders_SKT: Tensor, some: slice) -> Tensor:
+        """See `_clean_sums`; for some sentences of a batch.
+
+        Where a tree of all orders of one target would be too large, a few orders at a time are one.
+        """
+        lengths = batch.lengths[some]
         count, length = orders_SKT.shape[1:]
-        nodes = max(count * length, PAIRS_PER_TOKEN)  # if no two orders share one
-        parts = []
-        for first in range(0, len(items), size := max(1, self.batch_tokens * PAIRS_PER_TOKEN // nodes**2)):
-            some = slice(first, first + size)
-            orders, lengths = orders_SKT[some], batch.lengths[some]
+        each = orders_of_tree(length, num_orders=count, batch_tokens=self._tree_tokens)
+        sums = []
+        for orders in orders_SKT.split(each, dim=1):
             steps = self.run.system.log_probs(
                 replace(
                     batch,
@@ -144,14 +165,14 @@ class OrderSearcher:
                     source=Source(batch.source.values[some], batch.source.mask[some]),
                     target=batch.target[some],
                     lengths=lengths,
-                    plan=Plan(orders, torch.full(orders.shape[:2], 1.0 / count, device=self.device)),
-                    num_tokens=sum(len(item.target) for item in items[some]),
+                    plan=Plan(orders, torch.full(orders.shape[:2], 1.0, device=self.device)),
+                    num_tokens=sum(len(item.target) for item in items),
                 )
             )
             words, slots = steps.words.double(), steps.slots.double()
-            end = words.gather(2, lengths[:, None, None].expand(-1, count, 1))[..., 0]
-            parts.append(torch.stack((words.sum(dim=2) - end, slots.sum(dim=2), end)))
-        return torch.cat(parts, dim=1)
+            end = words.gather(2, lengths[:, None, None].expand(-1, orders.shape[1], 1))[..., 0]
+            sums.append(torch.stack((words.sum(dim=2) - end, slots.sum(dim=2), end)))
+        return torch.cat(sums, dim=2)
 
 
 def _results(

@@ -59,7 +59,7 @@ class SearchConfig:
         bootstrap_steps: How many they are; below 1 a share of train.max_steps. A run keeps the number that it began
             with, whatever max_steps it is resumed with.
         sentences: Of `valid`, drawn once, whose orders are searched at validations; 0 = all.
-        batch_tokens: As in [train], of a batch of `search-orders`; 0 = the same.
+        batch_tokens: Target tokens times beam of a batch of `search-orders`; 0 = what suits the device.
     """
 
     preset: Literal["language", "structured", "paper"] = "language"

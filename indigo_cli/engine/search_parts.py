@@ -8,15 +8,18 @@ Files appear under their names only when they are whole, so a kill at any instan
 """
 
 import json
+import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
 from indigo_cli.core.format import check_header, read_object
-from indigo_cli.data.files import atomic_write_text, is_finite, open_output, read_header, read_jsonl
-from indigo_cli.data.orders_file import dump_object, parse_row, row_fields
+from indigo_cli.data.files import STANDARD_STREAM, atomic_write_text, is_finite, open_output, read_header, read_jsonl
+from indigo_cli.data.orders_file import dump_object, parse_row, row_fields, shorten_number
+from indigo_cli.engine.disk import check_writable
 from indigo_cli.engine.order_searcher import Found
 from indigo_cli.engine.run_folder import LOCK_FILE, lock_folder
 from indigo_cli.errors import DataError, UsageError
@@ -25,6 +28,8 @@ FORMAT = "indigo-search-parts"
 VERSION = 1
 FACTS_FILE = "search.json"
 OWN_FILES = re.compile(rf"\.?(\d{{8}}\.jsonl|{re.escape(FACTS_FILE)})(\.\d+\.partial)?|{re.escape(LOCK_FILE)}")
+PARTS = ".parts"
+REPLACES = "overwrite"
 AGAIN = "go on with --resume, or begin anew with --overwrite"
 
 
@@ -51,6 +56,7 @@ class SearchParts:
             UsageError: blocks stand and nobody said what is to become of them, or they belong to another search.
             DataError: the folder is damaged.
         """
+        replaces = overwrite or self.replaces()
         if overwrite:
             self._clear()
         done = {number for number in range(self.count) if self._path(number).exists()}
@@ -64,18 +70,22 @@ class SearchParts:
         if done and facts is not None:
             check_same(facts, self.facts, what="the finished blocks were searched", where=str(self.folder / FACTS_FILE))
         else:
-            content = {"format": FORMAT, "version": VERSION, **self.facts}
+            content = {"format": FORMAT, "version": VERSION, **self.facts, REPLACES: replaces}
             atomic_write_text(self.folder / FACTS_FILE, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
         return [number for number in range(self.count) if number not in done]
+
+    def replaces(self) -> bool:
+        """Tell whether this search was begun here before, to replace a file that may still stand."""
+        facts = self._read_facts()
+        return facts is not None and facts.get(REPLACES) is True and _differing(facts, self.facts) is None
 
     def write(self, number: int, seconds: float, found: Iterable[Found]) -> None:
         """Keep a finished block and how many seconds it took."""
         with open_output(self._path(number), overwrite=True) as stream:
             stream.write(dump_object({"format": FORMAT, "version": VERSION, "block": number, "seconds": seconds}))
             for result in found:
-                stream.write(
-                    dump_object({**row_fields(result.row), "l2r_log_prob": result.l2r, "nodes": result.num_nodes})
-                )
+                more = {"l2r_log_prob": shorten_number(result.l2r), "nodes": result.num_nodes}
+                stream.write(dump_object({**row_fields(result.row), **more}))
 
     def read(self, number: int, ids: Sequence[int]) -> tuple[float, list[Found]]:
         """Return what was kept of a block.
@@ -126,6 +136,26 @@ class SearchParts:
         return facts
 
 
+@contextmanager
+def parts_folder(path: str, *, resume: bool) -> Iterator[Path]:
+    """Give the folder of finished blocks: beside the output, or a temporary one where that is a stream.
+
+    Raises:
+        UsageError: the output cannot be written, or holds nothing to go on from.
+    """
+    if os.path.isdir(path):
+        raise UsageError("the output is a folder, a file is needed", where=path, fix="add the name of a file")
+    if path != STANDARD_STREAM and (os.path.isfile(path) or not os.path.exists(path)):
+        check_writable(Path(path).parent)
+        yield Path(path + PARTS)
+        return
+    if resume:
+        fix = "name a file with -o: finished blocks are kept beside it"
+        raise UsageError("there is nothing to go on from where the output is a stream", where="--resume", fix=fix)
+    with tempfile.TemporaryDirectory(prefix="indigo-search-") as folder:
+        yield Path(folder)
+
+
 def check_same(old: Mapping[str, Any], new: Mapping[str, Any], *, what: str, where: str) -> None:
     """Refuse to go on with what was made in another way.
 
@@ -137,10 +167,15 @@ def check_same(old: Mapping[str, Any], new: Mapping[str, Any], *, what: str, whe
     Raises:
         UsageError: names the first setting that differs.
     """
-    for name, value in json.loads(json.dumps(dict(new))).items():
-        if old.get(name) != value:
-            fix = "give the settings that it had, or begin anew with --overwrite"
-            raise UsageError(f"{what} with {name} {old.get(name)}, not {value}", where=where, fix=fix)
+    if (name := _differing(old, new)) is not None:
+        fix = "give the settings that it had, or begin anew with --overwrite"
+        raise UsageError(f"{what} with {name} {old.get(name)}, not {new[name]}", where=where, fix=fix)
+
+
+def _differing(old: Mapping[str, Any], new: Mapping[str, Any]) -> str | None:
+    """Return the name of the first setting that differs."""
+    as_read = json.loads(json.dumps(dict(new)))
+    return next((name for name, value in as_read.items() if old.get(name) != value), None)
 
 
 def _parse(fields: Mapping[str, Any], where: str) -> Found:

@@ -1,15 +1,14 @@
-"""What a search for the orders of a split came to: figures that show whether the orders say anything."""
+"""What a search for the orders of known targets came to: figures that show whether the orders say anything."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from rich.console import Console, RenderableType
 
 from indigo_cli.data.files import STANDARD_STREAM
 from indigo_cli.engine.health_flags import Flag, red_flags
 from indigo_cli.engine.health_table import length_table, named_figures
-from indigo_cli.engine.order_health import FoundTarget, OrderHealth
-from indigo_cli.engine.order_searcher import Found
 from indigo_cli.engine.search_config import SearchConfig
 from indigo_cli.engine.side_by_side import Column, statistics
 
@@ -17,45 +16,27 @@ WIDTH = 100
 """Cells of a line."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class SearchSummary:
-    """Figures of the targets that were added.
+    """What was found.
 
     Args:
-        health: Where they are counted.
+        figures: See `OrderHealth.row`.
         learnt: How the run came by its orders; what is said of red flags goes by it.
         output: Where the orders stand.
         unit: What `seconds` are.
-        seconds: Of searching.
+        seconds: Of searching; 0 where the orders stood already.
     """
 
-    health: OrderHealth
+    figures: Mapping[str, Any]
     learnt: SearchConfig
     output: str
     unit: str = "CPU second"
     seconds: float = 0.0
 
-    def add(self, found: Found, tokens: Sequence[str]) -> None:
-        """Count a target; `tokens` are its words, in surface order."""
-        row = found.row
-        assert row.parts is not None and row.bound is not None
-        self.health.add(
-            FoundTarget(
-                tokens=tokens,
-                order=row.orders[0],
-                word=row.parts.words[0],
-                slot=row.parts.slots[0],
-                end=row.parts.ends[0] or 0.0,
-                log_sum=row.bound,
-                l2r=found.l2r,
-                num_orders=len(row.orders),
-                num_nodes=found.num_nodes,
-            )
-        )
-
     def text(self) -> str:
         """Return all of it for people."""
-        row = self.health.row()
+        row = self.figures
         targets, tokens = row["targets"], row["tokens"]
         rate = f", {targets / self.seconds:,.1f} targets a {self.unit}" if self.seconds else ""
         head = f"searched {targets:,} target{'s' * (targets != 1)}, {tokens:,} tokens{rate}"
@@ -67,7 +48,7 @@ class SearchSummary:
 
     def flags(self) -> Iterator[Flag]:
         """Yield what looks wrong."""
-        yield from red_flags(self.health.row(), self.learnt)
+        yield from red_flags(self.figures, self.learnt)
 
 
 def _render(shown: RenderableType) -> str:

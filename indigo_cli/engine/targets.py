@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice, zip_longest
+from typing import NamedTuple
 
 import numpy as np
 
@@ -42,6 +43,18 @@ class Item:
     rank: int | None = None
     given: int = 0
     ended: bool = True
+
+
+class TextPair(NamedTuple):
+    """A line of text and its source.
+
+    Args:
+        line: 0-based.
+    """
+
+    line: int
+    source: str
+    target: str
 
 
 class SplitSources:
@@ -111,6 +124,12 @@ def text_items(
     Raises:
         DataError: one has more lines than the other; found at the end of the shorter one.
     """
+    for pair in text_pairs(sources, targets, names=names):
+        yield text_item(codecs, pair, max_length=max_length, name=names[1])
+
+
+def text_pairs(sources: Iterable[str] | None, targets: Iterable[str], *, names: tuple[str, str]) -> Iterator[TextPair]:
+    """Yield pairs of raw lines, not yet encoded; see `text_items`."""
     source, target = names
     pairs = ((line, line) for line in targets) if sources is None else zip_longest(sources, targets)
     for number, (source_line, target_line) in enumerate(pairs):
@@ -121,8 +140,13 @@ def text_items(
                 where=f"{short}:{number + 1}",
                 fix="line N of one must belong to line N of the other",
             )
-        encoded = encode_line(codecs, number, source_line, max_length=max_length)
-        yield _checked(Item(number, encoded, codecs.target.encode(target_line)), f"{target}:{number + 1}")
+        yield TextPair(number, source_line, target_line)
+
+
+def text_item(codecs: Codecs, pair: TextPair, *, max_length: int, name: str) -> Item:
+    """Return a pair as ids; `name` of the targets is for messages. See `text_items`."""
+    encoded = encode_line(codecs, pair.line, pair.source, max_length=max_length)
+    return _checked(Item(pair.line, encoded, codecs.target.encode(pair.target)), f"{name}:{pair.line + 1}")
 
 
 def trace_items(
@@ -167,7 +191,7 @@ def open_targets(path: str, vocabulary_digest: str) -> tuple[Iterator[str], Iter
     lines = read_lines(path)
     head = list(islice(lines, 1))
     lines = chain(head, lines)
-    if not head or (parse_object(head[0]) or {}).get("format") != traces_file.FORMAT:
+    if not are_traces(head):
         return lines, None
     rows = parse_jsonl(lines, path)
     header = read_header(rows, path=path, format=traces_file.FORMAT, version=traces_file.VERSION)
@@ -178,6 +202,11 @@ def open_targets(path: str, vocabulary_digest: str) -> tuple[Iterator[str], Iter
             fix="score the text itself: `indigo decode` without --format jsonl",
         )
     return lines, (traces_file.parse_row(fields, f"{path}:{number}") for number, fields in rows)
+
+
+def are_traces(head: Sequence[str]) -> bool:
+    """Tell by the first line of a file, if it has one, whether it holds traces."""
+    return any((parse_object(line) or {}).get("format") == traces_file.FORMAT for line in head)
 
 
 def check_options(*, source: str, target: str, split: str) -> None:

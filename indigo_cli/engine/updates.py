@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from indigo_cli.core.chunks import chunked
 from indigo_cli.data.batch import Batch, MicroBatch
 from indigo_cli.engine.distributed import Processes, accumulating
-from indigo_cli.engine.lessons import GivenLessons, Lesson, Lessons
 from indigo_cli.engine.optim import GuardedStep, learning_rate
+from indigo_cli.engine.order_policy import GivenOrders, OrderPolicy, TrainPart
 from indigo_cli.models.protocol import Losses
 
 Number = float | Tensor
@@ -116,7 +116,7 @@ def updates(
     processes: Processes | None = None,
     start_step: int = 0,
     asking: Callable[[], Sequence[float]] = tuple,
-    lessons: Lessons | None = None,
+    policy: OrderPolicy | None = None,
 ) -> Iterator[StepReport]:
     """Yield one report an update.
 
@@ -130,33 +130,33 @@ def updates(
         seed: Of dropout, which depends on the micro-batch alone: not on the process, nor on where a run was resumed.
         asking: Numbers of this process that all are to know the sums of, the same way of counting everywhere; called
             once an update, before its step.
-        lessons: What micro-batches are made of; default: what they load.
+        policy: In which orders micro-batches are trained on; default: as they are loaded.
     """
-    processes, lessons = processes or Processes(), lessons or GivenLessons()
+    processes, policy = processes or Processes(), policy or GivenOrders()
     for step, group in enumerate(chunked(stream, accumulate * processes.world), start=start_step + 1):
         rounds = list(chunked(group, processes.world))
         parts = LossParts()
         tokens = 0
         ids: list[str] = []
-        tally: dict[str, Number] = dict.fromkeys(TALLY, 0) if lessons.tallied else {}
+        tally: dict[str, Number] = dict.fromkeys(TALLY, 0) if policy.tallied else {}
         for number, turn in enumerate(rounds, start=1):
             has_own = processes.rank < len(turn)  # where the stream ends one borrows: all take part in every exchange
             micro_batch = turn[processes.rank if has_own else 0]
-            given = lessons.of(step, micro_batch) if has_own else [Lesson(micro_batch.load())]
-            for part, lesson in enumerate(given, start=1):
-                batch = lesson.batch.to(processes.device)
-                seed_dropout(dropout_seed(seed, micro_batch, part), processes.device)
-                with accumulating(system, last=number == len(rounds) and part == len(given)):
+            given = policy.parts(step, micro_batch) if has_own else [TrainPart(micro_batch.load())]
+            for count, part in enumerate(given, start=1):
+                batch = part.batch.to(processes.device)
+                seed_dropout(dropout_seed(seed, micro_batch, count), processes.device)
+                with accumulating(system, last=number == len(rounds) and count == len(given)):
                     with autocast:
-                        losses = _losses(system, batch, smoothing, lesson)
+                        losses = _losses(system, batch, smoothing, part)
                     (losses.objective if has_own else losses.objective * 0.0).backward()
                 parts.add(losses, times=float(has_own))
                 if has_own:
                     tokens += batch.num_tokens
                     ids += batch.ids
-                    counts = (lesson.num_searched, len(batch.ids), losses.num_nodes, losses.num_steps)
-                    tally = {name: tally[name] + count for name, count in zip(TALLY, counts, strict=True) if tally}
-        lessons.settle(processes)
+                    numbers = (part.num_searched, len(batch.ids), losses.num_nodes, losses.num_steps)
+                    tally = {name: tally[name] + more for name, more in zip(TALLY, numbers, strict=True) if tally}
+        policy.settle(processes)
         parts, (num_tokens, *rest) = parts.over_all(processes, tokens, *tally.values(), *asking())
         tally, asked = dict(zip(tally, rest, strict=False)), rest[len(tally) :]
         rate = learning_rate(step, peak=peak_rate, warmup_steps=warmup_steps, decay_steps=decay_steps)
@@ -175,8 +175,8 @@ def updates(
         )
 
 
-def _losses(system: nn.Module, batch: Batch, smoothing: float, lesson: Lesson) -> Losses:
-    losses: Losses = system(batch, smoothing, *(() if lesson.planner is None else (lesson.planner,)))
+def _losses(system: nn.Module, batch: Batch, smoothing: float, part: TrainPart) -> Losses:
+    losses: Losses = system(batch, smoothing, *(() if part.planner is None else (part.planner,)))
     return losses
 
 

@@ -6,7 +6,9 @@ Shape letters: S sentences, T pieces.
 import torch
 from torch import Tensor
 
+from indigo_cli.core import console
 from indigo_cli.core.bpe import CONTINUES
+from indigo_cli.core.text import SideCodec
 from indigo_cli.core.vocab import NUM_SPECIALS, Vocabulary
 
 
@@ -26,3 +28,11 @@ class WholeWords:
         """Return (S, T) bool: True where a word begins; each place of the padding counts as one."""
         goes_on = self._goes_on[target_ST]
         return torch.cat((torch.ones_like(goes_on[:, :1]), ~goes_on[:, :-1]), dim=1)
+
+
+def whole_words(codec: SideCodec, device: torch.device) -> WholeWords | None:
+    """Return what `search.whole_words` asks for; None, and a note, where the targets have no pieces of words."""
+    if codec.bpe is None:  # a token that ends in `@@` is a word of the text there
+        console.note("search.whole_words has no effect: the targets have no pieces of words")
+        return None
+    return WholeWords(codec.vocabulary, device)

@@ -19,7 +19,7 @@ from indigo_cli.core.vocab import BOS, EOD, EOS
 from indigo_cli.data.batch import Source
 from indigo_cli.models.indigo_slots import anchor_row, place_word
 from indigo_cli.models.protocol import Known
-from indigo_cli.models.serial import places, places_of
+from indigo_cli.models.serial import places
 from indigo_cli.nn.blocks import DecoderState
 from indigo_cli.nn.positions.ternary import LEFT_END, RIGHT_END
 from indigo_cli.nn.sentence_dropout import SentenceDropout
@@ -85,7 +85,8 @@ class IndigoKnown:
             masks = dropout.masks(DECODER_SITE, 1 + system.decoder.num_drops, width)
         own = 2 * width + 2 * length
         drop = None if masks is None else masks[1:]
-        decoder = system.decoder.start(memory_SXD, source_mask_SX, own=own, drop=drop)
+        waits = memory_SXD.device.type == "cpu"  # nothing to wait for
+        decoder = system.decoder.start(memory_SXD, source_mask_SX, own=own, drop=drop, waits=waits)
         ends = target_ST.new_tensor([BOS, EOS]).expand(sentences, 2)
         closed = torch.cat((target_ST, target_ST.new_full((sentences, 1), EOD)), dim=1)
         columns = functional.embedding(closed, system.embeddings.target.weight)
@@ -162,19 +163,3 @@ class IndigoKnown:
         left, state.rank_PR, state.right_PR = place_word(rank, right, anchor_SB.reshape(-1, 1))
         word = state.target_ST.gather(1, index_SB)
         return self._extend(state, word.reshape(-1, 1), left)
-
-    def keep_known(self, state: KnownState, sentence_index: Tensor) -> KnownState:
-        """See `KnownDecoder`."""
-        place = places_of(sentence_index, len(state.query_PD) // state.decoder.sentences)
-        mask = state.embedding_mask
-        return KnownState(
-            state.decoder.keep(sentence_index, place),
-            state.query_PD[place],
-            state.word_PD[place],
-            state.rank_PR[place],
-            state.right_PR[place],
-            state.target_ST[sentence_index],
-            state.pointed_STD[sentence_index],
-            state.columns_SKD[sentence_index],
-            None if mask is None else mask[sentence_index],
-        )

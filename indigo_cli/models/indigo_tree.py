@@ -1,4 +1,4 @@
-"""Teaching InDIGO several orders of a target at once, as one prefix tree (`data/order_tree.py`).
+"""Teacher forcing of several orders of a target at once, as one prefix tree (`data/order_tree.py`).
 
 Shape letters: S sentences, K orders, T words, N rows of a tree, M predictions, D width.
 """

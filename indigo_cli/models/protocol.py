@@ -144,7 +144,7 @@ class System(Protocol):
 
 
 class KnownDecoder(Protocol):
-    """What the search for the orders of known targets asks. The state given to `advance_known` or `keep_known` is dead.
+    """What the search for the orders of known targets asks. The state given to `advance_known` is dead.
 
     Nothing is dropped but what a `SentenceDropout` says.
     """
@@ -165,10 +165,6 @@ class KnownDecoder(Protocol):
 
     def advance_known(self, state: Any, parent_SB: Tensor, index_SB: Tensor, anchor_SB: Tensor) -> Any:
         """Insert the word at an index of the target at an anchor of each parent; the beam may change."""
-        ...
-
-    def keep_known(self, state: Any, sentence_index: Tensor) -> Any:
-        """Go on with these sentences only."""
         ...
 
 

@@ -240,9 +240,21 @@ class Decoder(nn.Module):
             yield layer
 
     def start(
-        self, memory_SXD: Tensor, memory_mask_SX: Tensor, *, own: int = 0, drop: Tensor | None = None
+        self,
+        memory_SXD: Tensor,
+        memory_mask_SX: Tensor,
+        *,
+        own: int = 0,
+        drop: Tensor | None = None,
+        waits: bool = True,
     ) -> DecoderState:
-        """Prepare cached decoding with one hypothesis a sentence; the system keeps `own` floats of each row."""
+        """Prepare cached decoding with one hypothesis a sentence.
+
+        Args:
+            own: So many floats of each row are the system's.
+            drop: See `DecoderState`.
+            waits: See `NodeCache`.
+        """
         layers = list(self.typed_layers())
         heads = layers[0].attention.num_heads
         mask = torch.zeros_like(memory_mask_SX, dtype=memory_SXD.dtype).masked_fill_(~memory_mask_SX, -torch.inf)
@@ -251,7 +263,13 @@ class Decoder(nn.Module):
             memory_mask=mask.repeat_interleave(heads, dim=0)[:, None],
             projections=[layer.attention.step_projection() for layer in layers],
             cache=NodeCache(
-                len(layers), heads, layers[0].attention.head_dim, own=own, groups=len(memory_SXD), like=memory_SXD
+                len(layers),
+                heads,
+                layers[0].attention.head_dim,
+                own=own,
+                groups=len(memory_SXD),
+                like=memory_SXD,
+                waits=waits,
             ),
             sentences=len(memory_SXD),
             drop=drop,

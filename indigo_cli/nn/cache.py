@@ -28,15 +28,26 @@ class NodeCache:
         groups: G at the start, of one hypothesis each.
         like: A tensor whose dtype and device to use.
         capacity: Nodes to make room for at first; grows by doubling.
+        waits: Whether the host may wait for the device to save work: to throw nodes out, and copies of what has not
+            moved. Without it nodes on no path stay.
     """
 
     def __init__(
-        self, layers: int, heads: int, head_dim: int, *, own: int, groups: int, like: Tensor, capacity: int = 32
+        self,
+        layers: int,
+        heads: int,
+        head_dim: int,
+        *,
+        own: int,
+        groups: int,
+        like: Tensor,
+        capacity: int = 32,
+        waits: bool = True,
     ) -> None:
         self._keys_values = like.new_empty(layers, 2, groups, heads, capacity, head_dim)
         self._own = like.new_empty(groups, capacity, own)
         self._path_GFR: Tensor | None = None  # None: one hypothesis a group, and its rows are the nodes
-        self._shared = True
+        self._shared, self._waits = True, waits
         self.num_nodes = 0
 
     @property
@@ -140,7 +151,7 @@ class NodeCache:
         elif self._shared:
             if self._path_GFR is not None or beam > 1:
                 self._path_GFR = self._paths_of(parent_SB)
-                if self.num_rows % SWEEP_EVERY == 0:
+                if self._waits and self.num_rows % SWEEP_EVERY == 0:
                     self._sweep()
         else:
             place = self._places(parent_SB)
@@ -166,8 +177,8 @@ class NodeCache:
         return (parent_SB + first[:, None]).flatten()
 
     def _unmoved(self, place: Tensor) -> bool:
-        """Tell whether these are all places in order, as they are when samples grow."""
-        return place.shape[0] == self.groups and bool((place.diff() == 1).all())
+        """Tell whether these are all places in order, as when samples grow; False if nobody may wait for it."""
+        return self._waits and place.shape[0] == self.groups and bool((place.diff() == 1).all())
 
     def _keep_groups(self, index: Tensor) -> None:
         self._keys_values = self._keys_values.index_select(2, index)

@@ -33,9 +33,24 @@ def test_the_recipe_can_be_overridden(indigo: Indigo, tiny: Tiny, tmp_path: Path
     output = tmp_path / "x.jsonl"
     setting = ("--set", "search.beam_size=3", "--set", "search.whole_words=true", "--set", "train.batch_tokens=20")
     done = indigo("search-orders", tiny.run, "--split", "valid", "-o", output, *setting, "--threads", "1")
-    assert done.status == 0 and "no effect" not in done.err
+    assert done.status == 0 and "search.whole_words has no effect" in done.err  # there are no pieces of words
     header, rows = read_order_rows(output)
     assert (header["beam"], header["whole_words"]) == (3, True) and max(len(row.orders) for row in rows) == 3
+
+
+def test_text_comes_and_goes_through_pipes(indigo: Indigo, tiny: Tiny) -> None:
+    folder = tiny.recipe_path.parent
+    options = ("--input", folder / "valid.src", "--target", "-", "--beam", "2", "--threads", "1")
+    done = indigo("search-orders", tiny.run, *options, stdin=(folder / "valid.tgt").read_bytes())
+    header, *rows = done.out.splitlines()
+    assert done.status == 0 and '"order": "sao"' in header and len(rows) == 8 and "searched 8 targets" in done.err
+
+
+def test_what_is_complete_already_is_reported(indigo: Indigo, tiny: Tiny, tmp_path: Path) -> None:
+    options = ("--split", "valid", "--beam", "2", "-o", tmp_path / "x.jsonl", "--threads", "1")
+    done, again = indigo("search-orders", tiny.run, *options), indigo("search-orders", tiny.run, *options, "--resume")
+    assert again.status == 0 and "x.jsonl is complete already" in again.err
+    assert done.err.splitlines()[-15:] == again.err.splitlines()[-15:] and "Kendall tau" in again.err
 
 
 @pytest.mark.parametrize(
@@ -53,6 +68,8 @@ def test_the_recipe_can_be_overridden(indigo: Indigo, tiny: Tiny, tmp_path: Path
         (("--checkpoint", "best-of-all"), "best-of-all"),
         (("--corpus", "nowhere"), "nowhere"),
         (("--device", "tpu"), "tpu"),
+        (("--input", "x"), "--target"),
+        (("--split", "valid", "--input", "x", "--target", "y"), "--split"),
     ],
 )
 def test_faults_have_three_lines(

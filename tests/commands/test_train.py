@@ -147,6 +147,15 @@ def test_signals_save_and_exit(
     assert steps_of(Path("run")) == [1, 2, 3, 4, 5, 6]
 
 
+def test_orders_of_files_take_the_place_of_a_search_that_would_never_come(indigo: Run, tiny: Tiny) -> None:
+    assert indigo("reorder", tiny.corpus, "odd", "--split", "train", "-o", "odd.jsonl").status == 0
+    settings = ("train.max_steps=1", "order.name=sao", "search.bootstrap_steps=6000")
+    options = [word for setting in settings for word in ("--set", setting)]
+    done = indigo("train", tiny.recipe_path, "--corpus", tiny.corpus, "-o", "run", "--orders", "odd.jsonl", *options)
+    assert done.status == 0, done.err
+    assert load_recipe("run/recipe.toml").order.name == "file"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_case_75_a_signal_from_outside(tiny: Tiny, number: signal.Signals, status: int) -> None:

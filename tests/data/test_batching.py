@@ -14,6 +14,7 @@ from indigo_cli.data.batching import (
     batch_stream,
     cut_for_trees,
     epoch_batches,
+    orders_of_tree,
     token_batches,
 )
 
@@ -137,3 +138,13 @@ def test_trees_are_cut_within_the_budget_and_no_sooner(lengths: list[int], num_o
 def test_one_order_is_never_cut() -> None:
     """Its batch is as the stream has cut it: a run on one order stays what it was."""
     assert cut_for_trees(np.full(9, 10_000), num_orders=1, batch_tokens=10) == [slice(0, 9)]
+
+
+@given(st.integers(0, 5000), st.integers(1, 200), st.integers(1, 3 * FEWEST_NODES))
+def test_of_a_long_target_a_tree_takes_some_orders(length: int, num_orders: int, budget: int) -> None:
+    """As many as `cut_for_trees` would let stand side by side with another target, one at least."""
+    pairs = PAIRS_PER_TOKEN * max(budget, FEWEST_NODES)
+    count = orders_of_tree(length, num_orders=num_orders, batch_tokens=budget)
+    assert 1 <= count <= num_orders
+    assert count == 1 or (count * length + 2) ** 2 <= pairs
+    assert count == num_orders or ((count + 1) * length + 2) ** 2 > pairs

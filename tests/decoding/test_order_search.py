@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from indigo_cli.data.collate import collate_source
-from indigo_cli.decoding.order_search import FoundOrders, SearchOptions, search_orders
+from indigo_cli.decoding.order_search import TIE, FoundOrders, SearchOptions, search_orders
+from indigo_cli.models.protocol import Known
 from indigo_cli.nn.sentence_dropout import SentenceDropout, sentence_keys
 from tests.models.tiny import A, B, C, D, E, make_batch, make_system
 from tests.tensors import assert_close
@@ -86,17 +87,53 @@ def taught(
     return steps.words.sum(dim=2) - end, steps.slots.sum(dim=2), end
 
 
-@pytest.mark.parametrize("target", TARGETS, ids=len)
+def prices(system: Any, source: list[int], target: list[int], ways: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
+    """Return what words and slots cost along partial orders, all of one length, each taught alone: (W,) each."""
+    canvases = [[target[index] for index in sorted(way)] for way in ways]
+    orders = [[sorted(way).index(index) for index in way] for way in ways]
+    word, slot, _ = taught(system, [source] * len(ways), canvases, [[order] for order in orders])
+    return word[:, 0], slot[:, 0]
+
+
+@pytest.mark.parametrize("target", [*TARGETS, [A, B, A, C, B, A]], ids=len)
 @pytest.mark.parametrize("settings", [{}, {"pointer_scale": "none"}, {"pointer_query": "plain"}])
 def test_a_wide_beam_finds_all_orders_at_their_price(settings: dict[str, Any], target: list[int]) -> None:
     """Repeated words included; on weights of a trained size."""
     system, everything = trained(**settings), list(permutations(range(len(target))))
-    found = rows(search(system, [[A, C, E]], [target], beam=MANY), 0, len(target))
-    wanted = [sum(part[0, 0] for part in taught(system, [[A, C, E]], [target], [[order]])) for order in everything]
+    found = rows(search(system, [[A, C, E]], [target], beam=len(everything)), 0, len(target))
+    parts = taught(system, [[A, C, E]] * len(everything), [target] * len(everything), [[way] for way in everything])
+    wanted = (parts[0] + parts[1] + parts[2])[:, 0].tolist()
     assert found.keys() == set(everything)
     for order, score in zip(everything, wanted, strict=True):
-        assert found[order] == pytest.approx(float(score), abs=max(1e-4, 1e-5 * abs(float(score))))
+        assert found[order] == pytest.approx(score, abs=max(1e-4, 1e-5 * abs(score)))
     assert list(found.values()) == sorted(found.values(), reverse=True)
+    assert next(iter(found.values())) == pytest.approx(max(wanted), abs=max(1e-4, 1e-5 * abs(max(wanted))))
+
+
+def slow_search(
+    system: Any, source: list[int], target: list[int], beam: int, slot_weight: float
+) -> list[tuple[int, ...]]:
+    """Return the orders that a beam of plain lists keeps: all is scored from the start at every step."""
+    standing: list[tuple[int, ...]] = [()]
+    for _ in target:
+        ways = [(*order, index) for order in standing for index in range(len(target)) if index not in order]
+        word, slot = prices(system, source, target, ways)
+        ranks = (word + slot_weight * slot).tolist()
+        standing = [ways[i] for i in sorted(range(len(ways)), key=lambda i: -round(ranks[i] / TIE))[:beam]]
+    return standing
+
+
+@pytest.mark.parametrize("slot_weight", [1.0, 3.0])
+@pytest.mark.parametrize("beam", [1, 3])
+def test_it_is_a_beam_search_and_with_a_beam_of_one_greedy(beam: int, slot_weight: float) -> None:
+    """Also where a wider beam would find better orders; with equal words, and beside longer sentences."""
+    system = trained(times=2.0)
+    sources, targets = [[A, C, E], [D, B], [B]], [[E, D, E, A, B, C], [A, A, B, A], [C, D]]
+    found = search(system, sources, targets, beam=beam, slot_weight=slot_weight)
+    for place, (source, target) in enumerate(zip(sources, targets, strict=True)):
+        assert set(rows(found, place, len(target))) == set(slow_search(system, source, target, beam, slot_weight))
+    best = search(system, sources, targets, beam=720, slot_weight=slot_weight)
+    assert not torch.equal(found.orders[:, 0], best.orders[:, 0]), "else this shows nothing"
 
 
 @pytest.mark.parametrize("beam", [1, 3, 8])
@@ -106,23 +143,6 @@ def test_parts_are_those_of_teacher_forcing(beam: int) -> None:
     orders = [[order[: len(target)].tolist() for order in found.orders[s]] for s, target in enumerate(TARGETS)]
     for part, wanted in zip((found.word, found.slot, found.end), taught(system, SOURCES, TARGETS, orders), strict=True):
         assert_close(part, wanted, atol=1e-4, rtol=1e-5)
-
-
-def test_a_beam_of_one_is_greedy() -> None:
-    system = trained(times=2.0)
-    source, target = [A, C, E], [E, D, E, A, B, C]
-    standing: list[int] = []
-    while len(standing) < len(target):
-        ways = [index for index in range(len(target)) if index not in standing]
-        prices = []
-        for index in ways:
-            chosen = [*standing, index]
-            canvas = [target[i] for i in sorted(chosen)]
-            order = [sorted(chosen).index(i) for i in chosen]
-            word, slot, _ = taught(system, [source], [canvas], [[order]])
-            prices.append(float(word + slot))
-        standing.append(ways[max(range(len(ways)), key=prices.__getitem__)])
-    assert list(rows(search(system, [source], [target], beam=1), 0, len(target))) == [tuple(standing)]
 
 
 @pytest.mark.parametrize("rate", [0.0, 0.3])
@@ -204,3 +224,79 @@ def test_more_hypotheses_than_share_a_cache() -> None:
     assert next(iter(many)) == max(many, key=many.__getitem__) and next(iter(few)) in many
     for order in many.keys() & few.keys():
         assert many[order] == pytest.approx(few[order], abs=1e-4, rel=1e-5)
+
+
+class Table:
+    """A decoder of given prices: of each step (the last ones for all that follow), then of each word; slots are free.
+
+    Args:
+        rounding: Scale of what is added, another number in every batch.
+    """
+
+    def __init__(self, prices: list[list[float]], *, rounding: float = 0.0, seed: int = 0) -> None:
+        self.prices, self.rounding, self.step = prices, rounding, 0
+        self.generator = torch.Generator().manual_seed(seed)
+
+    def start_known(self, memory: Tensor, source_mask: Tensor, target: Tensor, dropout: None) -> None:
+        pass
+
+    def known(self, state: None, anchor_SBT: Tensor) -> Known:
+        noise = self.rounding * torch.randn(anchor_SBT.shape, generator=self.generator)
+        price = torch.tensor(self.prices[min(self.step, len(self.prices) - 1)])
+        return Known(noise - price, torch.zeros_like(noise), noise[..., 0])
+
+    def advance_known(self, *choice: Any) -> None:
+        self.step += 1
+
+    def search(self, lengths: list[int], beam: int, gumbel: float = 0.0) -> FoundOrders:
+        sentences, length = len(lengths), max(lengths)
+        return search_orders(
+            self,  # type: ignore[arg-type]
+            torch.zeros(sentences, 1, 1),
+            torch.ones(sentences, 1, dtype=torch.bool),
+            torch.ones(sentences, length, dtype=torch.int64),
+            torch.tensor(lengths),
+            SearchOptions(beam, gumbel=gumbel),
+            keys=sentence_keys(7, 2, range(sentences)),
+        )
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_of_equal_hypotheses_the_first_ones_go_on(seed: int) -> None:
+    """Not those that rounding favours: equal words make such hypotheses in pairs."""
+    found = Table([[1.0] * 5], rounding=1e-5, seed=seed).search([5, 3], beam=3)
+    assert set(rows(found, 0, 5)) == {(0, 1, 2, 3, 4), (0, 1, 2, 4, 3), (0, 1, 3, 2, 4)}
+    assert set(rows(found, 1, 3)) == {(0, 1, 2), (0, 2, 1), (1, 0, 2)}
+
+
+def test_every_step_has_noise_of_its_own() -> None:
+    """Of the last two words one is chosen at step 1 or at step 2; half of the sentences choose alike."""
+    dear = 1e3
+    first, second, any_of_two = [1.0, dear, dear, dear], [1.0, 1.0, dear, dear], [1.0, dear, 1.0, 1.0]
+    early = Table([first, any_of_two]).search([4] * 200, beam=1, gumbel=1.0).orders[:, 0, 1]
+    late = Table([first, second, any_of_two]).search([4] * 200, beam=1, gumbel=1.0).orders[:, 0, 2]
+    assert set(early.tolist()) == set(late.tolist()) == {2, 3}
+    assert 0.3 < float((early == late).float().mean()) < 0.7
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("beam", [3, 40])
+def test_nobody_waits_for_the_device(beam: int) -> None:
+    """Tensors of the device `meta` have no numbers: whoever asked for one would fail."""
+    system, batch = make_system("indigo").to("meta"), make_batch(SOURCES, TARGETS, [[range(len(t))] for t in TARGETS])
+    source, keys = batch.source.to(torch.device("meta")), sentence_keys(1, 0, range(5)).to("meta")
+    dropout = SentenceDropout(keys, 0.1)
+    found = search_orders(
+        system.known,
+        system.known.encode(source, dropout),
+        source.mask,
+        batch.target.to("meta"),
+        batch.lengths.to("meta"),
+        SearchOptions(beam, gumbel=1.0),
+        dropout=dropout,
+        keys=keys,
+        reference=batch.plan.orders[:, 0].to("meta"),
+        first_piece=torch.ones_like(batch.target, dtype=torch.bool, device="meta"),
+        with_end=True,
+    )
+    assert found.orders.shape == (5, beam + 1, 5)

@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from indigo_cli.engine import offline_search
 from tests.runs import multiply_weights
 from tests.scoring import Score
+from tests.searching import Search
 from tests.tiny import Tiny
 from tests.workshop import Workshop
 
@@ -39,6 +41,18 @@ def scaled(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def scored(tmp_path: Path) -> Score:
     return Score(tmp_path)
+
+
+@pytest.fixture
+def search(scaled: Path, tmp_path: Path) -> Search:
+    """Of a model that is as sure of itself as a trained one."""
+    return Search(scaled, tmp_path)
+
+
+@pytest.fixture
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Eight blocks of the training targets, the last one smaller."""
+    monkeypatch.setattr(offline_search, "BLOCK_TARGETS", 8)
 
 
 @pytest.fixture

@@ -202,6 +202,7 @@ class TestAmongTheOthers:
         assert found is not None and found.facts["step"] == 6
         assert len(complaints) == 1 and "averaged checkpoint has no training state" in complaints[0]
 
+    @pytest.mark.slow
     def test_a_kill_leaves_the_old_one_or_the_new_one_or_none(self, run: Path) -> None:
         average(run, last=2, output="mine")
         for instant in range(1, 30):

@@ -26,6 +26,8 @@ from indigo_cli.errors import CheckpointError, UsageError
 from indigo_cli.recipe import load_recipe
 from tests.tiny import MAX_LENGTH, SIZES, WORDS, Tiny, write_task
 
+pytestmark = pytest.mark.slow
+
 TEXT = ["bee", "", "ant cat dog", "hen hen", "  \u3000 ", "jay koi lærk gnu fox eel cat", "unheard of", "owl"]
 
 

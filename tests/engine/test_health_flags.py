@@ -31,6 +31,7 @@ def figures(**changes: Any) -> Row:
     [
         ({}, FREE, ""),
         ({"targets": 0, "best": 0.0, "l2r": 0.0, "word": 0.0}, FREE, ""),
+        ({"best": 4.604, "l2r": 4.6}, FREE, ""),  # rounding
         ({"best": 5.1, "l2r": 4.6}, FREE, 'cost 0.50 nats a target more than left to right: search.reference = "l2r"'),
         ({"best": 5.1}, SearchConfig(reference="r2l"), 'search.reference = "l2r"'),
         ({"best": 5.1}, SearchConfig(), "training takes that where it is the better one (search.slot_weight = 3"),

@@ -2,73 +2,42 @@
 
 import json
 import os
-import random
 import shutil
-import signal
-import time
-import warnings
-from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
-from indigo_cli.data.orders_file import OrdersRow, read_order_rows
-from indigo_cli.engine import offline_search
+from indigo_cli.data import batching
+from indigo_cli.data.collate import collate
+from indigo_cli.data.corpus import Corpus
+from indigo_cli.data.orders_file import read_order_rows
+from indigo_cli.engine import offline_search, order_searcher
+from indigo_cli.engine.assign import OrderConfig
+from indigo_cli.engine.loaded_run import load_run
 from indigo_cli.engine.offline_search import search_split
+from indigo_cli.engine.order_choice import Candidates
+from indigo_cli.engine.order_planner import OrderPlanner, Searching
 from indigo_cli.engine.order_searcher import OrderSearcher
-from indigo_cli.engine.runtime import Runtime
-from indigo_cli.engine.search_parts import FACTS_FILE, SearchParts
+from indigo_cli.engine.order_source import OrderedSplit
+from indigo_cli.engine.search_config import SearchConfig
 from indigo_cli.errors import DataError, IndigoError, PeerError, RecipeError, RunError, UsageError
-from tests.kill import killed_at
 from tests.ranks import on_ranks
 from tests.runs import multiply_weights
-from tests.scoring import Score, near, tolerance
+from tests.scoring import CPU, Score, near, tolerance
+from tests.searching import ONE_THREAD, SEEDED, Search, prices
 from tests.tiny import Tiny
 
-ONE_THREAD = Runtime(threads=1)
-SEEDED = (*(f"search.{setting}" for setting in ("beam_size=3", "dropout=0.2")),)
-
-
-@pytest.fixture
-def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Eight blocks, the last one smaller."""
-    monkeypatch.setattr(offline_search, "BLOCK_TARGETS", 8)
-
-
-class Search:
-    """Searches into a file of a folder."""
-
-    def __init__(self, run: Path, folder: Path) -> None:
-        self.run, self.folder, self.output = run, folder, folder / "out.orders.jsonl"
-
-    def __call__(self, *settings: str, **options: Any) -> list[OrdersRow]:
-        """Search anew and return the rows."""
-        options = {"runtime": ONE_THREAD, "settings": (*SEEDED, *settings), "output": str(self.output), **options}
-        self.summary = search_split(self.run, **options)
-        return list(read_order_rows(self.output)[1])
-
-    @property
-    def parts(self) -> Path:
-        return Path(f"{self.output}.parts")
-
-
-@pytest.fixture
-def search(scaled: Path, tmp_path: Path) -> Search:
-    """Of a model that is as sure of itself as a trained one."""
-    return Search(scaled, tmp_path)
-
-
-def prices(row: OrdersRow) -> dict[tuple[int, ...], float]:
-    assert row.log_probs is not None and row.parts is None and row.bound is None
-    return dict(zip(row.orders, row.log_probs, strict=True))
+pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.3])
-def test_scores_are_clean(search: Search, scored: Score, dropout: float) -> None:
-    """Without dropout they come from the search itself, with it from a prefix tree: both are those of `score`."""
+def test_scores_are_clean(search: Search, scored: Score, tiny: Tiny, dropout: float) -> None:
+    """Without dropout they come from the search itself, with it from a prefix tree: both are those of `score`, and of
+    teacher forcing of each order alone."""
     rows = search(f"search.dropout={dropout}")
     again = scored(search.run, split="train", orders=search.output)
     assert len(rows) == len(again) == 60
@@ -80,6 +49,32 @@ def test_scores_are_clean(search: Search, scored: Score, dropout: float) -> None
             assert found[order] == near(log_prob, abs=tolerance(log_prob))
     assert {len(row.orders) for row in rows if len(row.orders[0]) == 2} == {2}  # no more exist
     assert any(row.orders[0] != tuple(range(len(row.orders[0]))) for row in rows)
+    system, split = load_run(search.run, device=CPU).system, Corpus.open(tiny.corpus).split("train")
+    for place, row in enumerate(rows[:10]):
+        source, target = split.source[place].tolist(), split.target[place].tolist()
+        for order, log_prob in prices(row).items():
+            steps = system.log_probs(collate(["x"], [source], [target], [[order]]))
+            alone = float(steps.words.sum() + steps.slots.sum())
+            assert log_prob == near(alone, abs=tolerance(alone) + 5e-6 * abs(alone))  # a file holds six digits
+
+
+@pytest.mark.parametrize("model_dropout", [0.2, 0.1], ids=["one encoding", "an encoding of its own"])
+def test_it_finds_what_training_finds_at_the_first_visit(search: Search, tiny: Tiny, model_dropout: float) -> None:
+    """Of the same weights, by the same seed; training has other batches, and the model in training mode."""
+    rows = {row.id: set(row.orders) for row in search("search.gumbel=0.5")}
+    system = load_run(search.run, device=CPU).system.train()
+    split = OrderedSplit(Corpus.open(tiny.corpus), "train", OrderConfig(), seed=1, batch_tokens=64)
+    config = SearchConfig(beam_size=3, dropout=0.2, gumbel=0.5, train_on="sample", reference="none")
+    found: dict[int, set[tuple[int, ...]]] = {}
+    for micro_batch in split.once():
+        lines, told, batch = split.lines(micro_batch.items), list[Candidates](), micro_batch.load()
+        due = np.ones(len(lines), dtype=np.bool_)
+        searching = Searching(config, seed=1, model_dropout=model_dropout)
+        system(batch, 0.1, OrderPlanner(searching, 0, lines, due, found=told.append))
+        for place, line in enumerate(lines.tolist()):
+            real = told[0].orders[place, told[0].score[place].isfinite(), : int(batch.lengths[place])]
+            found[line] = {tuple(order) for order in real.tolist()}
+    assert found == rows
 
 
 def test_what_is_found_depends_on_seed_and_dropout(search: Search) -> None:
@@ -102,7 +97,9 @@ def test_what_is_found_depends_on_seed_and_dropout(search: Search) -> None:
 def test_neither_batches_nor_blocks_matter(
     search: Search, monkeypatch: pytest.MonkeyPatch, tokens: int, lines: int
 ) -> None:
+    """Nor how many orders of a target are scored as one tree: with a budget of one token, of six words two."""
     usual = search("search.gumbel=0.5")
+    monkeypatch.setattr(batching, "FEWEST_NODES", 1)
     monkeypatch.setattr(offline_search, "BLOCK_TARGETS", lines)
     changed = search("search.gumbel=0.5", f"search.batch_tokens={tokens}", overwrite=True)
     for row, other in zip(usual, changed, strict=True):
@@ -148,180 +145,6 @@ def test_standard_output_has_no_parts(
         search_split(search.run, output="-", resume=True, runtime=ONE_THREAD)
 
 
-@pytest.mark.usefixtures("small_blocks")
-class TestStopped:
-    @pytest.fixture
-    def counted(self, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-        """The number of targets of every block that is searched in this process."""
-        sizes: list[int] = []
-        find = OrderSearcher.find
-
-        def counting(self: OrderSearcher, block: Any, *rest: Any) -> Any:
-            sizes.append(len(block))
-            return find(self, block, *rest)
-
-        monkeypatch.setattr(OrderSearcher, "find", counting)
-        return sizes
-
-    @pytest.fixture
-    def stopped(self, search: Search, monkeypatch: pytest.MonkeyPatch) -> Iterator[bytes]:
-        """A search that ended when three of eight blocks were finished; gives the bytes of a whole one."""
-        search()
-        whole = search.output.read_bytes()
-        search.output.unlink()
-        write = SearchParts.write
-        with monkeypatch.context() as patched:
-
-            def failing(parts: SearchParts, number: int, *rest: Any) -> None:
-                if number == 3:
-                    raise RunError("disk full")
-                write(parts, number, *rest)
-
-            patched.setattr(SearchParts, "write", failing)
-            with pytest.raises(RunError):
-                search()
-        assert len(list(search.parts.glob("0*.jsonl"))) == 3 and not search.output.exists()
-        yield whole
-
-    def test_it_goes_on_with_what_is_missing(self, search: Search, stopped: bytes, counted: list[int]) -> None:
-        search(resume=True)
-        assert search.output.read_bytes() == stopped and counted == [8, 8, 8, 8, 4]
-        assert search.summary is not None and search.summary.health.targets == 60
-        assert not search.parts.exists()
-
-    def test_it_must_be_told_to(self, search: Search, stopped: bytes) -> None:
-        with pytest.raises(UsageError, match="3 of 8 blocks") as caught:
-            search()
-        assert "--resume" in caught.value.fix and "--overwrite" in caught.value.fix
-
-    def test_it_begins_anew_if_told_to(self, search: Search, stopped: bytes, counted: list[int]) -> None:
-        (search.parts / "mine.txt").write_text("kept")
-        search("search.beam_size=2", overwrite=True)
-        assert len(counted) == 8 and search.output.read_bytes() != stopped
-        assert os.listdir(search.parts) == ["mine.txt"] or set(os.listdir(search.parts)) == {"mine.txt", ".lock"}
-
-    @pytest.mark.parametrize(
-        ("settings", "options", "name"),
-        [
-            (["search.beam_size=4"], {}, "beam 3, not 4"),
-            (["search.dropout=0.1"], {}, "dropout 0.2, not 0.1"),
-            (["search.slot_weight=2"], {}, "slot_weight"),
-            (["search.gumbel=1"], {}, "gumbel"),
-            (["search.whole_words=true"], {}, "whole_words False, not True"),
-            ([], {"seed": 8}, "seed 1, not 8"),
-            ([], {"split": "valid"}, "split train, not valid"),
-            ([], {"checkpoint": "step-00000060"}, "weights"),
-            ([], {"overrides": ["model.pointer_scale=none"]}, "model"),
-            ([], {"runtime": Runtime(precision="bf16", threads=1)}, "precision fp32, not bf16"),
-        ],
-    )
-    def test_other_settings_are_refused(
-        self, search: Search, stopped: bytes, settings: list[str], options: dict[str, Any], name: str
-    ) -> None:
-        before = {path.name: path.read_bytes() for path in search.parts.iterdir()}
-        with pytest.raises(UsageError, match=f"searched with {name}"):
-            search(*settings, resume=True, **options)
-        assert {path.name: path.read_bytes() for path in search.parts.iterdir()} == before
-
-    def test_other_blocks_are_refused(self, search: Search, stopped: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(offline_search, "BLOCK_TARGETS", 16)
-        with pytest.raises(UsageError, match="block 8, not 16"):
-            search(resume=True)
-
-    def test_less_memory_is_no_other_search(self, search: Search, stopped: bytes, counted: list[int]) -> None:
-        search("search.batch_tokens=16", resume=True)
-        assert counted == [8, 8, 8, 8, 4]
-
-    def test_damage_is_named(self, search: Search, stopped: bytes) -> None:
-        part = search.parts / "00000001.jsonl"
-        content = part.read_bytes()
-        for wrong in (content[: len(content) // 2], content[: content.rindex(b"\n", 0, -1) + 1], b"", b"{}\n"):
-            part.write_bytes(wrong)
-            with pytest.raises(DataError) as caught:
-                search(resume=True)
-            assert part.name in caught.value.where and "delete this file" in caught.value.fix
-        part.unlink()
-        search(resume=True)
-        assert search.output.read_bytes() == stopped
-
-    def test_blocks_of_nobody_are_refused(self, search: Search, stopped: bytes) -> None:
-        (search.parts / FACTS_FILE).unlink()
-        with pytest.raises(DataError, match=r"search\.json is missing"):
-            search(resume=True)
-
-    def test_two_at_a_time_are_refused(self, search: Search, stopped: bytes) -> None:
-        with (
-            SearchParts(search.parts, {}, 0).lock(),
-            pytest.raises(UsageError, match="another process searches"),
-        ):
-            search(resume=True)
-
-    def test_a_whole_file_is_left_alone(self, search: Search, counted: list[int]) -> None:
-        search()
-        before = search.output.stat()
-        search.parts.mkdir()  # a kill came between the file and the end of the folder
-        (search.parts / "00000003.jsonl").write_text("{}")
-        search(resume=True)
-        assert search.output.stat() == before and not search.parts.exists() and len(counted) == 8
-        with pytest.raises(UsageError, match="made with beam 3, not 4"):
-            search("search.beam_size=4", resume=True)
-
-    def test_nothing_to_go_on_from_is_a_beginning(self, search: Search) -> None:
-        assert len(search(resume=True)) == 60
-
-    @pytest.mark.slow
-    def test_killed_at_every_step(self, search: Search, counted: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(offline_search, "BLOCK_TARGETS", 25)
-        search()
-        whole = search.output.read_bytes()
-        search.output.unlink()
-        instants = [(OrderSearcher, "find"), (os, "replace"), (os, "unlink"), (os, "rmdir"), (os, "fsync")]
-        work = partial(search_split, search.run, output=str(search.output), settings=SEEDED, runtime=ONE_THREAD)
-        for instant in range(1, 100):
-            if not killed_at(instant, work, instants):
-                break
-            missing = 3 - len(list(search.parts.glob("0*.jsonl"))) if not search.output.exists() else 0
-            del counted[:]
-            search(resume=True)
-            assert (len(counted), search.output.read_bytes()) == (missing, whole), f"instant {instant}"
-            assert os.listdir(search.folder) == [search.output.name]
-            search.output.unlink()
-        assert instant > 15
-
-    @pytest.mark.slow
-    def test_killed_at_random_again_and_again(self, search: Search, monkeypatch: pytest.MonkeyPatch) -> None:
-        began = time.monotonic()
-        search()
-        seconds, whole = time.monotonic() - began, search.output.read_bytes()
-        search.output.unlink()
-        draw, kills, done = random.Random(1), 0, 0
-        while not killed_after(draw.uniform(0, seconds), partial(search, resume=True)):
-            kills += 1
-            stands = len(list(search.parts.glob("0*.jsonl"))) if search.parts.exists() else 0
-            assert stands >= done  # nothing that was finished is lost
-            done = stands
-            if kills > 4:
-                search(resume=True)
-                break
-        assert search.output.read_bytes() == whole and not search.parts.exists()
-
-
-def killed_after(seconds: float, action: Callable[[], object]) -> bool:
-    """Kill a forked process after so many seconds; True if it had ended by then."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns where there are threads
-        child = os.fork()
-    if child == 0:
-        try:
-            action()
-        finally:
-            os._exit(0)
-    time.sleep(seconds)
-    os.kill(child, signal.SIGKILL)
-    return os.waitpid(child, 0)[1] == 0
-
-
-@pytest.mark.slow
 @pytest.mark.usefixtures("small_blocks")
 class TestProcesses:
     def test_the_bytes_are_those_of_one(self, search: Search) -> None:
@@ -394,11 +217,21 @@ def test_weights_that_broke_are_named(scaled: Path, tmp_path: Path) -> None:
 def test_pieces_of_a_word_stay_together(search: Search, monkeypatch: pytest.MonkeyPatch) -> None:
     """As if every second token went on: `first_pieces` is what the search is told."""
 
-    def first_pieces(self: object, target: torch.Tensor) -> torch.Tensor:
-        return (torch.arange(target.shape[1]) % 2 == 0).expand(target.shape)
+    class EverySecond:
+        def first_pieces(self, target: torch.Tensor) -> torch.Tensor:
+            return (torch.arange(target.shape[1]) % 2 == 0).expand(target.shape)
 
-    monkeypatch.setattr("indigo_cli.engine.whole_words.WholeWords.first_pieces", first_pieces)
+    monkeypatch.setattr(order_searcher, "whole_words", lambda codec, device: EverySecond())
     for row in search("search.whole_words=true"):
         for order in row.orders:
             for index in range(1, len(order), 2):
                 assert order.index(index) == order.index(index - 1) + 1
+
+
+def test_batches_suit_the_device(tiny: Tiny) -> None:
+    def tokens(device: str, asked: int = 0) -> int:
+        options: dict[str, Any] = {"seed": 1, "device": torch.device(device), "runtime": ONE_THREAD}
+        return OrderSearcher(load_run(tiny.run, device=CPU), SearchConfig(batch_tokens=asked), **options).batch_tokens
+
+    assert tokens("cpu") == order_searcher.HOST_TOKENS and tokens("cuda") == 8 * 64
+    assert tokens("cpu", 30) == tokens("cuda", 30) == 30

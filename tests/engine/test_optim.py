@@ -1,6 +1,7 @@
 """The schedule, and the guarded step against torch's Adam and clipping in plain code."""
 
 import math
+from itertools import pairwise
 
 import pytest
 import torch
@@ -41,7 +42,7 @@ def test_no_warm_up_starts_at_the_peak() -> None:
 def test_a_line_from_the_peak_comes_to_zero_behind_the_last_update() -> None:
     rates = [learning_rate(step, peak=8e-4, warmup_steps=3, decay_steps=10) for step in range(1, 12)]
     assert rates[:3] == [learning_rate(step, peak=8e-4, warmup_steps=3) for step in (1, 2, 3)]
-    falls = [before - after for before, after in zip(rates[2:], rates[3:], strict=False)]
+    falls = [before - after for before, after in pairwise(rates[2:])]
     assert falls == pytest.approx([1e-4] * 8)
     assert rates[9] == pytest.approx(1e-4) and rates[10] == 0
 

@@ -80,8 +80,15 @@ def test_what_is_found_does_not_depend_on_the_batch(settings: dict[str, Any]) ->
     assert system.training
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    "settings", [{}, {"dropout": 0.1}, {"train_on": "sample", "temperature": 50.0, "dropout": 0.0}]
+    "settings",
+    [
+        {},
+        {"dropout": 0.1},
+        {"train_on": "sample", "temperature": 50.0, "dropout": 0.0},
+        {"gumbel": 3.0, "dropout": 0.0},
+    ],
 )
 def test_the_next_visit_searches_anew(settings: dict[str, Any]) -> None:
     system = trained()

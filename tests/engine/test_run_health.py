@@ -19,6 +19,8 @@ from tests.ranks import on_ranks
 from tests.runs import log_of, valid_rows
 from tests.tiny import Tiny
 
+pytestmark = pytest.mark.slow
+
 SAO = (
     *("order.name=sao", "search.reference=none", "search.beam_size=3", "search.bootstrap_steps=3"),
     *("model.dropout=0", "search.dropout=0", "train.max_steps=9"),
@@ -103,7 +105,6 @@ def test_a_healthy_run_is_not_warned_about(
     assert min(gaps) > 0 and "warning" not in capsys.readouterr().err
 
 
-@pytest.mark.slow
 def test_a_kill_at_any_instant_changes_no_row(tiny: Tiny, tmp_path: Path) -> None:
     """SIGKILL before every row of the log and every file of a checkpoint."""
     instants = [(Log, "write"), (checkpoints, "save_file")]
@@ -120,7 +121,6 @@ def test_a_kill_at_any_instant_changes_no_row(tiny: Tiny, tmp_path: Path) -> Non
     assert 6 < instant < 19
 
 
-@pytest.mark.slow
 def test_two_processes_log_what_one_does(tiny: Tiny, searched: Path, tmp_path: Path) -> None:
     """The first validation is of the same weights (none are changed yet), in the same batches: the same row."""
     first = (*SAO, "train.max_steps=4", "train.validate_every=4", "train.learning_rate=1e-30")
@@ -137,7 +137,7 @@ class TestShow:
         assert (done.status, done.err) == (0, "")
         lines = [" ".join(line.split()) for line in done.out.splitlines()]
         figures = valid_rows(searched)[9]["search"]
-        assert lines[0].startswith("orders found at step 9 of ") and "targets 8, tokens 32" in lines
+        assert lines[0].startswith("orders found at step 9 of") and "targets 8, tokens 32" in lines
         nats = " ".join(f"{figures[key]:.3f}" for key in ("best", "log_sum", "l2r"))
         gain = f"{figures['l2r'] - figures['best']:.3f} {figures['gain']:.1f} %"
         assert f"all 8 {nats} {gain}" in lines

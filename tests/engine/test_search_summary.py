@@ -10,10 +10,9 @@ import pytest
 
 from indigo_cli.core.order import Order, kendall_tau
 from indigo_cli.data.corpus import Corpus
-from indigo_cli.data.orders_file import OrdersRow, Parts
+from indigo_cli.data.orders_file import read_order_rows
 from indigo_cli.engine.offline_search import search_split
-from indigo_cli.engine.order_health import OrderHealth
-from indigo_cli.engine.order_searcher import Found
+from indigo_cli.engine.order_health import FoundTarget, OrderHealth
 from indigo_cli.engine.runtime import Runtime
 from indigo_cli.engine.search_config import SearchConfig
 from indigo_cli.engine.search_summary import SearchSummary
@@ -21,19 +20,28 @@ from tests.scoring import Score, near
 from tests.tiny import Tiny
 
 
-def found(orders: list[Order], log_probs: list[float], *, l2r: float, nodes: int = 1, words: float = 0.5) -> Found:
-    """What a search may give; `words` is the share of the words in each log-probability, the rest is slots."""
-    slots = tuple((1 - words) * p for p in log_probs)
-    parts = Parts(tuple(words * p for p in log_probs), slots, (0.0,) * len(log_probs))
-    bound = math.log(math.fsum(math.exp(p) for p in log_probs))
-    return Found(OrdersRow(0, tuple(orders), tuple(log_probs), parts=parts, bound=bound), l2r, nodes)
+def found(
+    orders: list[Order], text: str, log_probs: list[float], *, l2r: float, nodes: int = 1, words: float = 0.5
+) -> FoundTarget:
+    """What a search may give; `words` is the share of the words in -log p, the rest is slots."""
+    return FoundTarget(
+        text.split(),
+        orders[0],
+        word=words * log_probs[0],
+        slot=(1 - words) * log_probs[0],
+        end=0.0,
+        log_sum=math.log(math.fsum(math.exp(p) for p in log_probs)),
+        l2r=l2r,
+        num_orders=len(orders),
+        num_nodes=nodes,
+    )
 
 
-def summarised(*targets: tuple[Found, str], **learnt: Any) -> SearchSummary:
-    summary = SearchSummary(OrderHealth(((0, 2), (3, None))), SearchConfig(**learnt), "out.jsonl", seconds=2.0)
-    for result, text in targets:
-        summary.add(result, text.split())
-    return summary
+def summarised(*targets: FoundTarget, seconds: float = 2.0) -> SearchSummary:
+    health = OrderHealth(((0, 2), (3, None)))
+    for target in targets:
+        health.add(target)
+    return SearchSummary(health.row(), SearchConfig(), "out.jsonl", seconds=seconds)
 
 
 def rows_of(text: str) -> list[str]:
@@ -42,9 +50,9 @@ def rows_of(text: str) -> list[str]:
 
 def test_figures_by_hand() -> None:
     text = summarised(
-        (found([(1, 0), (0, 1)], [-2.0, -4.0], l2r=-4.0, nodes=4), "a b"),
-        (found([(2, 1, 0), (2, 0, 1)], [-3.0, -3.0], l2r=-5.0, nodes=4), "a a c"),
-        (found([(0, 1, 2), (0, 2, 1)], [-1.0, -7.0], l2r=-1.0, nodes=5), "d e f"),
+        found([(1, 0), (0, 1)], "a b", [-2.0, -4.0], l2r=-4.0, nodes=4),
+        found([(2, 1, 0), (2, 0, 1)], "a a c", [-3.0, -3.0], l2r=-5.0, nodes=4),
+        found([(0, 1, 2), (0, 2, 1)], "d e f", [-1.0, -7.0], l2r=-1.0, nodes=5),
     ).text()
     entropy = math.log1p(math.exp(-2)) + math.log(2) + math.log1p(math.exp(-6))
     wanted = {
@@ -70,7 +78,8 @@ def test_figures_by_hand() -> None:
 
 def test_no_targets_and_one_of_no_words() -> None:
     assert "searched 0 targets" in summarised().text() and not list(summarised().flags())
-    assert "searched 1 target, 0 tokens" in summarised((found([()], [0.0], l2r=0.0), "")).text()
+    assert "searched 1 target, 0 tokens" in summarised(found([()], "", [0.0], l2r=0.0)).text()
+    assert "a CPU second" not in summarised(found([()], "", [0.0], l2r=0.0), seconds=0.0).text()
 
 
 @pytest.mark.parametrize(
@@ -78,8 +87,9 @@ def test_no_targets_and_one_of_no_words() -> None:
     [({}, []), ({"l2r": -1.5}, ["above_l2r"]), ({"words": 0.25}, ["few_words"])],
 )
 def test_red_flags_are_those_of_validations(changes: dict[str, Any], kinds: list[str]) -> None:
-    result = found([(1, 0), (0, 1)], [-2.0, -4.0], **{"l2r": -3.0, **changes})
-    summary = summarised(*((result, f"w{i} v{i}") for i in range(10)))
+    orders: list[Order] = [(1, 0), (0, 1)]
+    many = (found(orders, f"w{i} v{i}", [-2.0, -4.0], **{"l2r": -3.0, **changes}) for i in range(10))
+    summary = summarised(*many)
     assert [flag.kind for flag in summary.flags()] == kinds
 
 
@@ -94,7 +104,8 @@ def test_a_search_against_figures_from_its_file(tiny: Tiny, scaled: Path, scored
     texts = [names(split.target[i].tolist()) for i in range(len(split))]
     best = [row.orders[0] for row in rows]
     costs = [-(row.log_probs or ())[0] for row in rows]
-    row, text = summary.health.row(), rows_of(summary.text())
+    row, text = summary.figures, rows_of(summary.text())
+    assert read_order_rows(output)[0]["search"] == row
     assert (row["targets"], row["best"], row["l2r"]) == (60, near(sum(costs) / 60), near(-sum(in_l2r.values()) / 60))
     assert sum(bucket["targets"] for bucket in row["lengths"]) == 60
     for bucket in row["lengths"]:

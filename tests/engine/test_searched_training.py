@@ -1,6 +1,5 @@
 """`train --order sao`: phases, kept orders, resuming, several processes, and the figures of its validations."""
 
-import random
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -28,7 +27,7 @@ from indigo_cli.errors import UsageError
 from tests.ranks import on_ranks
 from tests.runs import log_of, same, state_of, training_rows, valid_rows
 from tests.scoring import Score
-from tests.tiny import SIZES, WORDS, Tiny, write_task
+from tests.tiny import Tiny
 
 SAO = ("order.name=sao", "search.beam_size=3", "train.validate_every=100")
 NOW = "search.bootstrap_steps=0"
@@ -156,33 +155,21 @@ class TestResume:
         assert "search.refresh, search.gumbel have no effect: a run on rnd does not search" in said
 
 
-@pytest.fixture
-def distinct(tmp_path: Path) -> Tiny:
-    """The toy task without equal words in a line: which of two such comes first in a beam, rounding alone decides."""
-    folder, generator = tmp_path / "distinct", random.Random(3)
-    folder.mkdir()
-    recipe = write_task(folder)
-    for split in ("train", "valid", "test"):
-        lines = [generator.sample(WORDS, k=generator.randint(2, 6)) for _ in range(SIZES[split])]
-        for side, step in (("src", 1), ("tgt", -1)):
-            (folder / f"{split}.{side}").write_text("".join(f"{' '.join(words[::step])}\n" for words in lines), "utf-8")
-    tiny = Tiny(recipe, folder / "corpus", folder / "run")
-    prepare(tiny.recipe(), tiny.corpus)
-    return tiny
-
-
 @pytest.mark.slow
 class TestProcesses:
     @pytest.mark.parametrize("train_on", ["best", "average"])
     def test_contract_4_two_are_one_that_accumulates_twice_as_much(
-        self, distinct: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, train_on: str
+        self, tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, train_on: str
     ) -> None:
-        """Orders that one process found are used by the other in the next epoch; trees are cut into several parts."""
+        """Orders that one process found are used by the other in the next epoch; trees are cut into several parts.
+
+        Targets have equal words: which of two comes first must not hang on the rounding of the weights.
+        """
         monkeypatch.setattr(batching, "FEWEST_NODES", 100)
         still = ("model.dropout=0", "search.refresh=2", f"search.train_on={train_on}", "train.max_steps=7")
         options = (*SAO, "search.bootstrap_steps=1", *still)
-        distinct.train(tmp_path / "one", *options, "train.accumulate=2")
-        answers = on_ranks(2, partial(distinct.train, tmp_path / "two", *options))
+        tiny.train(tmp_path / "one", *options, "train.accumulate=2")
+        answers = on_ranks(2, partial(tiny.train, tmp_path / "two", *options))
         assert not [answer for answer in answers if isinstance(answer, BaseException)]
         rows = log_of(tmp_path / "one"), log_of(tmp_path / "two")
         assert {row.get("searched") for row in rows[0]} >= {0.0}
@@ -195,6 +182,7 @@ class TestProcesses:
         assert torch.equal(states[0]["training.search.orders"], states[1]["training.search.orders"])
 
 
+@pytest.mark.slow
 class TestValidation:
     def test_the_loss_is_that_of_the_best_candidate(self, tiny: Tiny, tmp_path: Path) -> None:
         """Against teacher forcing of everything that competes; also while the run is bootstrapping."""

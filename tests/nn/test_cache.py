@@ -30,9 +30,10 @@ uses = st.lists(
 class Checked:
     """A cache and the lists that it must agree with, [sentence][hypothesis]."""
 
-    def __init__(self, sentences: int, capacity: int) -> None:
+    def __init__(self, sentences: int, capacity: int, *, waits: bool = True) -> None:
         like = torch.zeros(1, dtype=torch.float64)
-        self.cache = NodeCache(LAYERS, HEADS, HEAD_DIM, own=OWN, groups=sentences, like=like, capacity=capacity)
+        options: dict[str, Any] = {"own": OWN, "groups": sentences, "like": like, "capacity": capacity, "waits": waits}
+        self.cache = NodeCache(LAYERS, HEADS, HEAD_DIM, **options)
         self.wanted: list[list[Place]] = [[[]] for _ in range(sentences)]
         self.stamp = 0.0
 
@@ -93,6 +94,7 @@ class Checked:
         for row in range(self.cache.num_rows):
             own = self.cache.own_of(torch.full((len(places),), row))
             assert own.tolist() == [[place[row]] * OWN for place in places]
+        assert self.cache.own_rows(slice(1, 2))[..., 0].tolist() == places
         number = torch.arange(1.0, 1 + self.cache.num_rows, dtype=torch.float64)
         spread = self.cache.spread(number.expand(len(places), 1, -1))
         assert spread.shape[2] == self.cache.num_nodes
@@ -105,17 +107,28 @@ class Checked:
             products = self.cache.own_products(queries, parent)
             wanted = torch.tensor([[row[p] for p in parents] for row in self.wanted]).double()[:, :, None]
             assert_close(products, wanted * torch.tensor([1.0, 1.0, 2.0])[:, None].double())
+            assert torch.equal(self.cache.own_products(queries[..., :1], parent, slice(1)), queries[..., :1] * wanted)
 
 
-@pytest.mark.parametrize("most", [0, 2, 99], ids=["copies", "both", "shared"])
+@pytest.mark.parametrize(
+    ("most", "waits"),
+    [(0, True), (2, True), (99, True), (2, False)],
+    ids=["copies", "both", "shared", "nobody waits"],
+)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(1, 3), st.integers(1, 3), st.integers(1, 3), uses)
 def test_any_use_is_that_of_lists(
-    most: int, monkeypatch: pytest.MonkeyPatch, sentences: int, capacity: int, first: int, uses: list[tuple[str, Any]]
+    most: int,
+    waits: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    sentences: int,
+    capacity: int,
+    first: int,
+    uses: list[tuple[str, Any]],
 ) -> None:
     for name, value in (("MAX_SHARED", most), ("SWEEP_EVERY", 1), ("SPARE", 1.0)):
         monkeypatch.setattr(cache_module, name, value)
-    checked = Checked(sentences, capacity)
+    checked = Checked(sentences, capacity, waits=waits)
     checked.grow(first)
     for use, argument in uses:
         if use == "grow":

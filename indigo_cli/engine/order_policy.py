@@ -1,4 +1,4 @@
-"""What an update trains on, micro-batch by micro-batch: given orders, several orders of a file, or searched ones."""
+"""In which orders micro-batches are trained on: given ones, several of a file, or searched ones."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +22,7 @@ Items = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Lesson:
+class TrainPart:
     """One forward and backward.
 
     Args:
@@ -36,18 +36,18 @@ class Lesson:
     num_searched: int = 0
 
 
-class Lessons(Protocol):
-    """Makes the lessons of an update."""
+class OrderPolicy(Protocol):
+    """Decides in which orders micro-batches are trained on."""
 
     tallied: bool
     """Whether the log says how much was searched, and how much orders have in common."""
 
-    def of(self, step: int, micro_batch: MicroBatch) -> Sequence[Lesson]:
+    def parts(self, step: int, micro_batch: MicroBatch) -> Sequence[TrainPart]:
         """Return the parts of a micro-batch of an update, one or more."""
         ...
 
     def settle(self, processes: Processes) -> None:
-        """Share out what was found in an update; every process calls it behind its last lesson."""
+        """Share out what was found in an update; every process calls it behind its last part."""
         ...
 
     def state(self) -> dict[str, Tensor]:
@@ -59,27 +59,27 @@ class Lessons(Protocol):
         ...
 
 
-class GivenLessons:
+class GivenOrders:
     """Every micro-batch as it stands in the stream."""
 
     tallied = False
 
-    def of(self, step: int, micro_batch: MicroBatch) -> Sequence[Lesson]:
-        """See `Lessons`."""
-        return [Lesson(micro_batch.load())]
+    def parts(self, step: int, micro_batch: MicroBatch) -> Sequence[TrainPart]:
+        """See `OrderPolicy`."""
+        return [TrainPart(micro_batch.load())]
 
     def settle(self, processes: Processes) -> None:
-        """See `Lessons`."""
+        """See `OrderPolicy`."""
 
     def state(self) -> dict[str, Tensor]:
-        """See `Lessons`."""
+        """See `OrderPolicy`."""
         return {}
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
-        """See `Lessons`."""
+        """See `OrderPolicy`."""
 
 
-class FileLessons(GivenLessons):
+class SeveralOrders(GivenOrders):
     """Several orders of each target, as a file has them: one drawn at each visit, or all as a tree.
 
     Args:
@@ -95,17 +95,17 @@ class FileLessons(GivenLessons):
         self._split, self._table, self._config, self._seed = split, table, config, seed
         self._num_orders = len(table.orders) if config.train_on == "average" else 1
 
-    def of(self, step: int, micro_batch: MicroBatch) -> Sequence[Lesson]:
-        """See `Lessons`."""
-        return [self._lesson(items, micro_batch.epoch) for items in self._split.parts(micro_batch, self._num_orders)]
+    def parts(self, step: int, micro_batch: MicroBatch) -> Sequence[TrainPart]:
+        """See `OrderPolicy`."""
+        return [self._part(items, micro_batch.epoch) for items in self._split.parts(micro_batch, self._num_orders)]
 
-    def _lesson(self, items: Items, epoch: int) -> Lesson:
+    def _part(self, items: Items, epoch: int) -> TrainPart:
         batch = self._split.batch(items, epoch)
         chance = chances(self._seed, epoch, self._split.lines(items).tolist())
-        return Lesson(replace(batch, plan=plan_of(self._table.get(items), self._config, chance)))
+        return TrainPart(replace(batch, plan=plan_of(self._table.get(items), self._config, chance)))
 
 
-class SearchedLessons:
+class SearchedOrders:
     """Orders that the model finds itself, after some updates in a predefined order.
 
     The stream of micro-batches is the same in both phases.
@@ -130,32 +130,32 @@ class SearchedLessons:
         if config.refresh > 1:
             self._cache = OrderCache(split.lengths, num_orders=num_kept(config), refresh=config.refresh)
 
-    def of(self, step: int, micro_batch: MicroBatch) -> Sequence[Lesson]:
-        """See `Lessons`."""
+    def parts(self, step: int, micro_batch: MicroBatch) -> Sequence[TrainPart]:
+        """See `OrderPolicy`."""
         if step <= self._bootstrap_updates:
-            return [Lesson(self._bootstrap.batch(micro_batch.items, micro_batch.epoch))]
-        return [self._lesson(items, micro_batch.epoch) for items in self._split.parts(micro_batch, self._num_orders)]
+            return [TrainPart(self._bootstrap.batch(micro_batch.items, micro_batch.epoch))]
+        return [self._part(items, micro_batch.epoch) for items in self._split.parts(micro_batch, self._num_orders)]
 
-    def _lesson(self, items: Items, epoch: int) -> Lesson:
+    def _part(self, items: Items, epoch: int) -> TrainPart:
         batch, lines, cache = self._split.batch(items, epoch), self._split.lines(items), self._cache
         if cache is None:
             planner = OrderPlanner(self._searching, epoch, lines, np.ones(len(items), dtype=np.bool_))
-            return Lesson(batch, planner, num_searched=len(items))
+            return TrainPart(batch, planner, num_searched=len(items))
         due = cache.due(items, epoch)
         found = partial(cache.add, items[due], epoch)
         kept = None if due.all() else cache.get(items)
-        return Lesson(batch, OrderPlanner(self._searching, epoch, lines, due, kept, found), int(due.sum()))
+        return TrainPart(batch, OrderPlanner(self._searching, epoch, lines, due, kept, found), int(due.sum()))
 
     def settle(self, processes: Processes) -> None:
-        """See `Lessons`."""
+        """See `OrderPolicy`."""
         if self._cache is not None:
             self._cache.settle(processes)
 
     def state(self) -> dict[str, Tensor]:
-        """See `Lessons`."""
+        """See `OrderPolicy`."""
         return {} if self._cache is None else self._cache.state()
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
-        """See `Lessons`."""
+        """See `OrderPolicy`."""
         if self._cache is not None:
             self._cache.restore(state)

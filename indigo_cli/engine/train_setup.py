@@ -13,8 +13,8 @@ from indigo_cli.data.fresh_pieces import why_no_effect
 from indigo_cli.engine.assign import OrderConfig, orders_of_file
 from indigo_cli.engine.distributed import Processes
 from indigo_cli.engine.health_flags import HealthWatch
-from indigo_cli.engine.lessons import FileLessons, GivenLessons, Lessons, SearchedLessons
 from indigo_cli.engine.order_planner import Searching
+from indigo_cli.engine.order_policy import GivenOrders, OrderPolicy, SearchedOrders, SeveralOrders
 from indigo_cli.engine.order_source import OrderedSplit
 from indigo_cli.engine.order_table import OrderTable
 from indigo_cli.engine.runtime import Runtime
@@ -23,7 +23,7 @@ from indigo_cli.engine.search_losses import SearchedLosses
 from indigo_cli.engine.training_orders import order_digest, rule_of_recipe
 from indigo_cli.engine.validate import GivenLosses, ValidLosses
 from indigo_cli.engine.validations import Watcher
-from indigo_cli.engine.whole_words import WholeWords
+from indigo_cli.engine.whole_words import whole_words
 from indigo_cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -34,24 +34,24 @@ OF_FILES = ("search.preset", "search.train_on", "search.temperature")
 
 
 @dataclass(frozen=True)
-class Teaching:
+class TrainInputs:
     """What the loop needs.
 
     Args:
         stream: Where micro-batches come from.
-        lessons: What they are made of.
+        policy: In which orders they are trained on.
         losses: Of validations; None where there is nothing to validate on.
         watchers: Of their figures.
     """
 
     stream: OrderedSplit
-    lessons: Lessons
+    policy: OrderPolicy
     losses: ValidLosses | None
     watchers: tuple[Watcher, ...] = ()
 
 
 @dataclass(frozen=True)
-class Teacher:
+class TrainSetup:
     """Prepares a run.
 
     Args:
@@ -79,9 +79,9 @@ class Teacher:
                 found = {split: f"{digest} {order_digest(split, rule)}" for split, digest in found.items()}
         return found
 
-    def teaching(
+    def prepare(
         self, system: nn.Module, *, bootstrap_updates: int, processes: Processes, runtime: Runtime
-    ) -> Teaching:
+    ) -> TrainInputs:
         """Return what the loop needs.
 
         Args:
@@ -99,20 +99,18 @@ class Teacher:
         if self._has_valid:
             valid = self._split("valid", self.order_of["valid"])
             losses = GivenLosses(system, valid, processes=processes, runtime=runtime)
-        return Teaching(stream, self._given(stream), losses)
+        return TrainInputs(stream, self._given(stream), losses)
 
-    def _searched(self, system: nn.Module, bootstrap_updates: int, processes: Processes, runtime: Runtime) -> Teaching:
+    def _searched(
+        self, system: nn.Module, bootstrap_updates: int, processes: Processes, runtime: Runtime
+    ) -> TrainInputs:
         config, codec = self.recipe.search, self.corpus.codecs.target
-        words = None
-        if config.whole_words and codec.bpe is not None:
-            words = WholeWords(codec.vocabulary, processes.device)
-        elif config.whole_words:
-            console.note("search.whole_words has no effect: the targets have no pieces of words")
+        words = whole_words(codec, processes.device) if config.whole_words else None
         reference = self._rule(config.reference if config.has_reference else "l2r")
         split = self._split("train", reference)
         searching = Searching(config, self.recipe.seed, self.recipe.model.dropout, words)
         bootstrap = self._split("train", self._rule(config.bootstrap_order))
-        lessons = SearchedLessons(bootstrap, split, searching, bootstrap_updates=bootstrap_updates)
+        policy = SearchedOrders(bootstrap, split, searching, bootstrap_updates=bootstrap_updates)
         losses = None
         if self._has_valid:
             losses = SearchedLosses(
@@ -125,20 +123,20 @@ class Teacher:
                 processes=processes,
                 runtime=runtime,
             )
-        return Teaching(split, lessons, losses, (HealthWatch(config, bootstrap_updates),))
+        return TrainInputs(split, policy, losses, (HealthWatch(config, bootstrap_updates),))
 
-    def _given(self, split: OrderedSplit) -> Lessons:
-        """Return the lessons of a rule or a file, and say which keys of [search] do nothing."""
+    def _given(self, split: OrderedSplit) -> OrderPolicy:
+        """Return the order policy of a rule or a file, and say which keys of [search] do nothing."""
         config, recipe = self.recipe.search, self.recipe
         if split.order.name != "file":
             self._note_unused(keys_set(config), f"a run on {split.order.name} does not search")
-            return GivenLessons()
+            return GivenOrders()
         if config.train_on == "best":
-            return GivenLessons()
+            return GivenOrders()
         found = orders_of_file(self.corpus, "train", split.order.file, first_only=False)
         if len(found.orders) == 1:
             self._note_unused(list(OF_FILES), "the file has one order of each target")
-            return GivenLessons()
+            return GivenOrders()
         if recipe.train.bpe_dropout and not why_no_effect(self.corpus):
             what = "words cannot be split anew where several orders of a target are used"
             raise UsageError(what, where="train.bpe_dropout", fix="set it to 0, or search.train_on = best")
@@ -152,7 +150,7 @@ class Teacher:
                 console.note(f"{split.order.file} gives no log_probs: its orders are drawn with equal chances")
             scores = np.zeros_like(scores)
         table = OrderTable(found.orders, np.where(exists, scores, -np.inf).astype(np.float32), split.lengths)
-        return FileLessons(split, table, config, seed=recipe.seed)
+        return SeveralOrders(split, table, config, seed=recipe.seed)
 
     def _note_unused(self, keys: Sequence[str], why: str) -> None:
         keys = [key for key in keys if key in keys_set(self.recipe.search)]

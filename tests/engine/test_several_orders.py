@@ -78,6 +78,7 @@ def test_draws_follow_the_log_probabilities(tiny: Tiny, tmp_path: Path, capsys: 
     assert first_loss(tmp_path / "unknown") == first_loss(tmp_path / "hot")
 
 
+@pytest.mark.slow
 def test_a_resumed_run_draws_the_same(tiny: Tiny, tmp_path: Path) -> None:
     both = orders_file(tiny, tmp_path / "both.jsonl", ["l2r", "r2l"])
     drawn = (*STEPS, "search.train_on=sample", "train.log_every=2")
@@ -104,11 +105,11 @@ def test_parts_of_a_model_do_not_go_with_trees(tiny: Tiny, tmp_path: Path) -> No
     from indigo_cli.engine.assign import OrderConfig
     from indigo_cli.engine.distributed import Processes
     from indigo_cli.engine.runtime import Runtime
-    from indigo_cli.engine.teaching import Teacher
+    from indigo_cli.engine.train_setup import TrainSetup
 
     both = orders_file(tiny, tmp_path / "both.jsonl", ["l2r", "r2l"])
     recipe = tiny.recipe("search.train_on=average", "train.sharding=full")
-    teacher = Teacher(recipe, Corpus.open(tiny.corpus), {"train": OrderConfig(name="file", file=str(both))})
+    setup = TrainSetup(recipe, Corpus.open(tiny.corpus), {"train": OrderConfig(name="file", file=str(both))})
     with pytest.raises(UsageError, match="shard the model") as caught:
-        teacher.teaching(None, bootstrap_updates=0, processes=Processes(), runtime=Runtime())  # type: ignore[arg-type]
+        setup.prepare(None, bootstrap_updates=0, processes=Processes(), runtime=Runtime())  # type: ignore[arg-type]
     assert caught.value.where == "train.sharding"
