@@ -66,11 +66,12 @@ def test_a_recipe_loads_in_silence(path: Path, capsys: pytest.CaptureFixture[str
 
 @pytest.mark.parametrize("path", RECIPES, ids=name_of)
 def test_the_page_describes_every_corpus_of_a_recipe_and_names_the_recipe(path: Path) -> None:
-    (corpus,) = {file.relative_to(ROOT / "data").parts[0] for file in files_of(load_recipe(path))}
-    (row,) = re.findall(rf"^\| (?:{corpus}|\[{corpus}\]\(#{corpus}\)) \|.*\|$", PAGE, flags=re.MULTILINE)
-    named = re.findall(r"`([^`]+)`", row.split(" | ")[-1])
-    assert any(fnmatch.fnmatch(name_of(path), pattern) for pattern in named), named
-    assert section_of(corpus)
+    corpora = {file.relative_to(ROOT / "data").parts[0] for file in files_of(load_recipe(path))}
+    for corpus in corpora:
+        (row,) = re.findall(rf"^\| (?:{corpus}|\[{corpus}\]\(#{corpus}\)) \|.*\|$", PAGE, flags=re.MULTILINE)
+        named = re.findall(r"`([^`]+)`", row.split(" | ")[-1])
+        assert any(fnmatch.fnmatch(name_of(path), pattern) for pattern in named), named
+        assert section_of(corpus)
 
 
 @pytest.mark.parametrize("path", [path for path in RECIPES if path.parent.name != "smoke"], ids=name_of)
@@ -84,7 +85,7 @@ def test_the_commands_of_the_page_make_every_file_of_a_recipe(path: Path) -> Non
 
 def made_by(block: str, corpus: str) -> list[str]:
     """Return patterns of the files that commands write into the folder of a corpus."""
-    written = re.findall(rf"(?:> |cp .*)data/{corpus}/(\S*)$", block, flags=re.MULTILINE)
+    written = re.findall(rf"(?:> |-o |cp .*)data/{corpus}/(\S*)$", block, flags=re.MULTILINE)
     copied = [
         source.rpartition("/")[2] for source in re.findall(rf"cp (\S+) data/{corpus}/$", block, flags=re.MULTILINE)
     ]
@@ -139,3 +140,23 @@ def test_the_two_systems_of_multi30k_have_equal_recipes() -> None:
     assert replace(baseline, name=indigo.name, model=indigo.model) == indigo
     for size in ("model_dim", "ff_dim", "num_heads", "encoder_layers", "decoder_layers", "dropout", "share_embeddings"):
         assert getattr(baseline.model, size) == getattr(indigo.model, size)
+
+
+def test_recipes_of_the_insertion_transformer_differ_in_one_thing_and_have_the_sizes_of_the_baseline() -> None:
+    kept, relative, absolute, distilled = (
+        load_recipe(FOLDER / f"translation/multi30k_insertion_{name}.toml")
+        for name in ("fractional", "relative", "absolute", "distilled")
+    )
+    for other in (relative, absolute):
+        same = replace(other.model, positions=kept.model.positions)
+        assert replace(other, name=kept.name, model=same) == kept
+    train = replace(kept.data.splits["train"], target=distilled.data.splits["train"].target)
+    data = replace(kept.data, splits={**kept.data.splits, "train": train})
+    assert replace(distilled, name=kept.name) == replace(kept, data=data)
+    baseline = load_recipe(FOLDER / "translation/multi30k_transformer_l2r.toml")
+    limits = replace(
+        kept.train, max_cpu_minutes=baseline.train.max_cpu_minutes, keep_cpu_minutes=baseline.train.keep_cpu_minutes
+    )
+    assert replace(kept, name=baseline.name, order=baseline.order, model=baseline.model, train=limits) == baseline
+    for size in ("model_dim", "ff_dim", "num_heads", "encoder_layers", "decoder_layers", "dropout", "share_embeddings"):
+        assert getattr(kept.model, size) == getattr(baseline.model, size)
