@@ -42,6 +42,10 @@ def decode(
         typer.Option("--sweep", help="decode.KEY=V1,V2: score a split (default: valid) for each value. Repeatable."),
     ] = None,
     png: Annotated[Path | None, typer.Option("--png", help="Draw the scores of --sweep into this file.")] = None,
+    count_flops: Annotated[
+        bool,
+        typer.Option("--count-flops", help="Say what it cost on stderr; with -o FILE as JSON on stdout, too."),
+    ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an output that stands.")] = False,
     seed: Annotated[int | None, typer.Option("--seed", help="Of the samples.", show_default="the recipe's")] = None,
     device: Annotated[str, typer.Option("--device", help="auto, cpu, cuda or cuda:N")] = "auto",
@@ -70,6 +74,8 @@ def decode(
         raise UsageError(
             "--sweep scores the best hypotheses of a split", where="--sweep", fix="drop --input, --format and --n-best"
         )
+    if settings and count_flops:
+        raise UsageError("--sweep decodes a split many times", where="--count-flops", fix="count one decoding alone")
     overrides = list(override or [])
     if beam is not None:
         overrides.append(f"decode.beam_size={beam}")
@@ -115,5 +121,10 @@ def decode(
         runtime=runtime,
         overwrite=overwrite,
         canvas=canvas,
+        count_flops=count_flops,
     )
     console.status(summary.text())
+    if summary.cost is not None:
+        console.status(summary.cost.text())
+        if output != "-":
+            typer.echo(summary.cost.json())

@@ -12,6 +12,7 @@ from indigo_cli.data.corpus import Corpus
 from indigo_cli.data.files import open_output, refuse_existing
 from indigo_cli.engine.canvas_lines import CanvasReader, with_canvases
 from indigo_cli.engine.distributed import check_shared, processes_of
+from indigo_cli.engine.flops import DecodingCost, Meter
 from indigo_cli.engine.generator import Generator, block_size
 from indigo_cli.engine.lines import EncodedLine, LineCount, encode_item, line_blocks
 from indigo_cli.engine.loaded_run import load_ensemble
@@ -23,12 +24,13 @@ from indigo_cli.errors import DataError, UsageError
 
 @dataclass
 class GenerateSummary:
-    """Counts of one `decode`; lines that were not treated as a user may expect are named."""
+    """Counts of one `decode`; lines that were not treated as a user may expect are named; what it cost, if asked."""
 
     lines: int = 0
     cut: LineCount = field(default_factory=LineCount)
     unknown: LineCount = field(default_factory=LineCount)
     unfinished: LineCount = field(default_factory=LineCount)
+    cost: DecodingCost | None = None
 
     def add(self, line: EncodedLine, outputs: Sequence[Output]) -> None:
         """Count a line and its list; lines come in the order of the input."""
@@ -71,6 +73,7 @@ def generate(
     runtime: Runtime | None = None,
     overwrite: bool = False,
     canvas: str = "",
+    count_flops: bool = False,
 ) -> GenerateSummary:
     """Decode text or a split and write the results.
 
@@ -87,6 +90,7 @@ def generate(
         runtime: Device, precision, threads.
         overwrite: Replace an output that stands.
         canvas: Text file: words that must appear in the output of each line, see `CanvasReader`.
+        count_flops: Measure what it costs, see `Meter`; everything is decoded twice.
 
     Raises:
         UsageError: the run, an option or the input cannot be used.
@@ -101,6 +105,13 @@ def generate(
         loaded = load_ensemble([run, *ensemble], checkpoint=checkpoint, overrides=overrides, device=processes.device)
         generator = Generator(loaded, device=processes.device, runtime=runtime, n_best=n_best, seed=seed)
         most = block_size(n_best)
+        decode = generator.decode
+        if count_flops:
+            if processes.world > 1:
+                what = "what decoding costs is measured on one process"
+                raise UsageError(what, where="--count-flops", fix="run it without torchrun")
+            meter = Meter(generator)
+            decode, summary.cost = meter.decode, meter.cost
         if canvas:
             check_shared(canvas, processes)
             generator.check_canvas()
@@ -114,7 +125,7 @@ def generate(
         if canvas:
             reader = CanvasReader(loaded.codecs.target, max_length=generator.max_source)
             blocks = with_canvases(blocks, canvas, reader, num_lines=num_lines if split else None)
-        decoded = processes.in_order(blocks, generator.decode)
+        decoded = processes.in_order(blocks, decode)
         if not processes.is_first:
             deque(decoded, maxlen=0)
             return summary

@@ -109,6 +109,10 @@ class Generator:
         for batch in self._batches(block, self.width):
             yield list(zip(batch, self._search([block[i] for i in batch], self.width), strict=True))
 
+    def num_batches(self, block: Sequence[EncodedLine]) -> int:
+        """Return how many batches `decode` makes of a block, without those that are searched again for longer lists."""
+        return sum(1 for _ in self._batches(block, self.width))
+
     def _batches(self, lines: Sequence[EncodedLine], width: int) -> Iterator[list[int]]:
         """Yield places of lines of similar length within the budget; those without tokens are left out."""
         lengths = np.array([len(line.ids) for line in lines], dtype=np.int64)
