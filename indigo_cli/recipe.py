@@ -91,8 +91,6 @@ LATER: dict[str, tuple[str, ...]] = {
 """Values of the contract that this version does not have."""
 UNUSED_KEYS: dict[str, tuple[str, ...]] = {
     "model": ("aca", "length_unit"),
-    "train": ("given_rate",),
-    "decode": ("canvas_order",),
 }
 """Keys of the contract that nothing reads yet: accepted and named on stderr."""
 NAMES: dict[tuple[str, str], Sequence[str]] = {
@@ -220,17 +218,20 @@ class _Draft:
         self.check_names()
         self.check_order(system)
         self.check_search(sections["search"], sections["train"])
+        self.check_given(sections["train"], system)
         self.check_splits()
         if self.faults or head is None:
             raise RecipeError(sorted(self.faults, key=_line_of))
-        self.note_unused_decoding(sections["data"], sections["decode"])
+        self.note_unused_decoding(sections["data"], sections["decode"], system)
         return Recipe(name=head.name, seed=head.seed, **sections)
 
-    def note_unused_decoding(self, data: DataConfig, decode: DecodeConfig) -> None:
+    def note_unused_decoding(self, data: DataConfig, decode: DecodeConfig, system: str) -> None:
         """Note keys of [decode] that are set, but do nothing as the recipe stands."""
         usual = DecodeConfig()
         if decode.restrict_to_bag and not TASKS[data.task].source_is_bag:
             self.notes.append(f'decode.restrict_to_bag has no effect with data.task = "{data.task}"')
+        if decode.canvas_order != usual.canvas_order and (MODELS[system].parallel or MODELS[system].orders is not None):
+            self.notes.append(f'decode.canvas_order has no effect with model.system = "{system}"')
         for key in ("temperature", "top_k", "top_p"):
             if decode.search != "sample" and getattr(decode, key) != getattr(usual, key):
                 self.notes.append(f'decode.{key} has no effect with decode.search = "{decode.search}"')
@@ -333,6 +334,24 @@ class _Draft:
             tables = {name: self.table(name) for name in ("model", "train")}
             for key, what, fix in searched_faults(tables, search, train.max_steps):
                 self.fault(key, what, fix)
+
+    def check_given(self, train: TrainConfig | None, system: str) -> None:
+        """Check that given words can come before the order that is learnt."""
+        if train is None or not train.given_rate or system not in MODELS:
+            return
+        key, what, fix = ("train", "given_rate"), "", 'set it to 0, or model.system = "indigo"'
+        if MODELS[system].orders is not None:
+            what = f'model.system = "{system}" only appends: nothing can come between words that are given'
+        elif MODELS[system].parallel:
+            what = (
+                f'model.system = "{system}" learns a target in one pass over its history, which given words have none '
+                'of; positions = "absolute" learns from random canvases as it is'
+            )
+        elif self.table("order").get("name") == SEARCHED:
+            what = f'given words do not go with order.name = "{SEARCHED}": what is searched is the order of all words'
+            fix = "set it to 0, or give the order that comes behind them"
+        if what:
+            self.fault(key, what, fix)
 
     def reads_source(self) -> bool:
         task = self.table("data").get("task")

@@ -7,7 +7,7 @@ of one run (`torchrun`) only the first speaks; what fails on another it says its
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -55,6 +55,12 @@ def warn(text: str) -> None:
     """Say something that may make results wrong; always."""
     if not _state.rank:
         _print(f"warning: {text}")
+
+
+def warn_of(texts: Iterable[str]) -> None:
+    """Warn of each."""
+    for text in texts:
+        warn(text)
 
 
 def status(text: str) -> None:

@@ -37,10 +37,18 @@ class Plan:
         orders: (S, K, T) int64; `orders[s, k, t]` is the surface index of the word generated at step t. Entries
             beyond a target's length hold their own index t, so that every row is a permutation of 0..T-1.
         weights: (S, K) float32, summing to 1 over K.
+        given: (S,) int64: so many first words of each order stand before anything is predicted, and carry no loss.
+            None = none of any.
     """
 
     orders: Tensor
     weights: Tensor
+    given: Tensor | None = None
+
+    def to(self, device: torch.device) -> "Plan":
+        """Copy to a device, without waiting for the copy."""
+        given = None if self.given is None else self.given.to(device, non_blocking=True)
+        return Plan(self.orders.to(device, non_blocking=True), self.weights.to(device, non_blocking=True), given)
 
 
 @dataclass(frozen=True)
@@ -54,6 +62,7 @@ class Batch:
         lengths: (S,) int64 target lengths, without `<eod>`.
         plan: Orders and their weights.
         num_tokens: Real target tokens, known on the host so that nobody waits for the device.
+        num_given: How many of them are given.
     """
 
     ids: tuple[str, ...]
@@ -62,11 +71,17 @@ class Batch:
     lengths: Tensor
     plan: Plan
     num_tokens: int
+    num_given: int = 0
+
+    @property
+    def num_words(self) -> int:
+        """T a sentence, less what is given."""
+        return self.num_tokens - self.num_given
 
     @property
     def num_predictions(self) -> int:
-        """T + 1 a sentence: every word and `<eod>`."""
-        return self.num_tokens + len(self.ids)
+        """One a sentence more: every word that is not given, and `<eod>`."""
+        return self.num_words + len(self.ids)
 
     def to(self, device: torch.device) -> "Batch":
         """Copy to a device, without waiting for the copy."""
@@ -77,7 +92,7 @@ class Batch:
             source=self.source.to(device),
             target=self.target.to(device, non_blocking=True),
             lengths=self.lengths.to(device, non_blocking=True),
-            plan=Plan(self.plan.orders.to(device, non_blocking=True), self.plan.weights.to(device, non_blocking=True)),
+            plan=self.plan.to(device),
         )
 
 

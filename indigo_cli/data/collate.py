@@ -30,7 +30,12 @@ def collate_source(rows: Sequence[Ids]) -> Source:
 
 
 def collate(
-    ids: Sequence[str], sources: Sequence[Ids], targets: Sequence[Ids], orders: Sequence[Sequence[Ids]]
+    ids: Sequence[str],
+    sources: Sequence[Ids],
+    targets: Sequence[Ids],
+    orders: Sequence[Sequence[Ids]],
+    *,
+    given: Sequence[int] = (),
 ) -> Batch:
     """Build a batch.
 
@@ -39,6 +44,7 @@ def collate(
         sources: Source ids of each.
         targets: Target ids of each, in surface order, without boundaries.
         orders: K orders of each, the same K for all; each weighs 1 / K.
+        given: How many first words of its orders stand already, for each; none of any if empty.
     """
     lengths = np.array([len(target) for target in targets], dtype=np.int64)
     width, num_orders = int(lengths.max(initial=0)), len(orders[0])
@@ -51,6 +57,11 @@ def collate(
         source=collate_source(sources),
         target=torch.from_numpy(pad_rows(targets, value=PAD)),
         lengths=torch.from_numpy(lengths),
-        plan=Plan(torch.from_numpy(plan), torch.full((len(ids), num_orders), 1.0 / num_orders)),
+        plan=Plan(
+            torch.from_numpy(plan),
+            torch.full((len(ids), num_orders), 1.0 / num_orders),
+            torch.tensor(given) if given else None,
+        ),
         num_tokens=int(lengths.sum()),
+        num_given=sum(given),
     )

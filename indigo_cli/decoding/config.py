@@ -46,7 +46,8 @@ class DecodeConfig:
         temperature: Of samples: logits are divided by it.
         top_k: Samples come from so many of the most probable words (and slots) only; 0 = all.
         top_p: Samples come from the fewest of the most probable words (and slots) that hold this much probability.
-        canvas_order: How given words are ordered.
+        canvas_order: How words given by `--canvas` are fed to a system that inserts one by one: from left to right, or
+            in the best order that a search finds for them.
         batch_tokens: Source tokens times beam of a batch, padding counted.
     """
 

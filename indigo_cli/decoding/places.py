@@ -4,12 +4,16 @@ Shape letters: S sentences, B hypotheses a sentence, V words of the softmax, C c
 """
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
+from indigo_cli.core.order import Order
 from indigo_cli.decoding.canvas import Canvas
+
+if TYPE_CHECKING:
+    from indigo_cli.decoding.given import Gaps
 
 CARRIED = -1
 """In place of a word: the hypothesis had ended before and was carried along."""
@@ -23,11 +27,18 @@ class GivenWords:
         words: K vocabulary ids.
         open: K + 1: whether words may be inserted left of each, and right of them all.
         pieces: How text spells them; the ids of unknown ones cannot tell. Empty = as the vocabulary does.
+        order: In which a search that inserts one by one is fed them. Empty = from left to right.
     """
 
     words: tuple[int, ...]
     open: tuple[bool, ...]
     pieces: tuple[str, ...] = ()
+    order: Order = ()
+
+    @property
+    def steps(self) -> Order:
+        """Their order, written out."""
+        return self.order or tuple(range(len(self.words)))
 
 
 @dataclass(frozen=True)
@@ -72,6 +83,7 @@ class Places:
         cut: (S, B) bool: ended without `<eod>`.
         canvas: The words of each, where something asks for them.
         append_only: The system puts every word at the right end. Known where there is a canvas.
+        gaps: Where words may come in, where some were given.
     """
 
     rows: Tensor
@@ -82,6 +94,7 @@ class Places:
     cut: Tensor
     canvas: Canvas | None
     append_only: bool
+    gaps: "Gaps | None" = None
 
     @classmethod
     def start(cls, sentences: int, device: torch.device, *, canvas: Canvas | None, append_only: bool) -> "Places":
@@ -103,6 +116,7 @@ class Places:
         self.rows, self.total, self.rank = self.rows[index], self.total[index], self.rank[index]
         self.live, self.cut = self.live[index], self.cut[index]
         self.canvas = self.canvas and self.canvas.keep(index)
+        self.gaps = self.gaps and self.gaps.keep(index)
 
 
 class Chooser(Protocol):

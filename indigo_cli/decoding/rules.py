@@ -14,6 +14,7 @@ from torch import Tensor
 from indigo_cli.core.vocab import EOD, FIRST_WORD, UNK
 from indigo_cli.decoding.canvas import of_parents
 from indigo_cli.decoding.config import DecodeConfig
+from indigo_cli.decoding.given import keep_gaps_closed, keep_slots_closed
 from indigo_cli.decoding.places import Places, Sentence
 
 WordRule = Callable[[Tensor, Places], None]
@@ -42,6 +43,9 @@ def make_rules(config: DecodeConfig, sentences: Sequence[Sentence], device: torc
         words.append(ban_unk)
     if any(sentence.min_length for sentence in sentences):
         words.append(MinLength(sentences, device))
+    if any(sentence.canvas is not None and sentence.canvas.words for sentence in sentences):
+        words.append(keep_gaps_closed)
+        slots.append(keep_slots_closed)
     if config.block_ngrams:
         block = BlockNgrams(config.block_ngrams)
         words.append(block.words)
@@ -55,10 +59,10 @@ def ban_unk(logits: Tensor, places: Places) -> None:
 
 
 class MinLength:
-    """No `<eod>` before a sentence has its fewest words."""
+    """No `<eod>` before a sentence has its fewest words, if any may come."""
 
     def __init__(self, sentences: Sequence[Sentence], device: torch.device) -> None:
-        fewest = [sentence.min_length for sentence in sentences]
+        fewest = [0 if _is_closed(sentence) else sentence.min_length for sentence in sentences]
         self.longest = max(fewest)
         self.fewest = torch.tensor(fewest, device=device)
 
@@ -87,7 +91,7 @@ class RestrictToBag:
         assert places.canvas is not None
         words = self.words[places.rows][:, None]  # (S, 1, U)
         used = (places.canvas.words[..., None] == words[:, :, None]).sum(2)
-        left = self.counts[places.rows][:, None] - used
+        left = (self.counts[places.rows][:, None] - used).clamp(min=0)  # more may be given than are in the bag
         allowed = torch.where(words == EOD, left.sum(2, keepdim=True) == 0, left > 0)
         column = words.expand_as(left) - FIRST_WORD
         kept = torch.where(allowed, logits.gather(2, column), -torch.inf)
@@ -112,9 +116,21 @@ class BlockNgrams:
         banned = repeats(first.flatten(0, 1), self.size, append_only=places.append_only)
         self.banned = banned.unflatten(0, surface.shape[:2])
         if places.length:
-            nowhere = self.banned.all(dim=2).gather(2, first)
+            nowhere = self._nowhere(surface, places).gather(2, first)
             column = (surface - FIRST_WORD).clamp(min=0)  # PAD of what ended: never mind
             logits.scatter_(2, column, torch.where(nowhere, -torch.inf, logits.gather(2, column)))
+
+    def _nowhere(self, surface: Tensor, places: Places) -> Tensor:
+        """Return (S, B, L or L + 1) bool: the word of each index has no slot, those that a canvas closes left out."""
+        if places.gaps is None:
+            return self.banned.all(dim=2)
+        assert places.canvas is not None
+        beam, length = surface.shape[1:]
+        parent = torch.arange(beam, device=surface.device).repeat_interleave(length).expand(len(surface), -1)
+        blocked = places.gaps.blocked(parent, surface.flatten(1)).unflatten(1, (beam, length))
+        number = places.canvas.slot_of_anchor[:, :, None].expand_as(blocked)
+        nowhere: Tensor = (self.banned[..., :length].transpose(2, 3).gather(3, number) | blocked).all(dim=3)
+        return nowhere
 
     def slots(self, slots: Tensor, places: Places, parent: Tensor, word: Tensor) -> None:
         """See `SlotRule`."""
@@ -126,6 +142,10 @@ class BlockNgrams:
         sentence = torch.arange(len(slots), device=slots.device)[:, None]
         by_number = self.banned[sentence, parent, :, index]
         slots.masked_fill_(by_number.gather(2, of_parents(places.canvas.slot_of_anchor, parent)), -torch.inf)
+
+
+def _is_closed(sentence: Sentence) -> bool:
+    return sentence.canvas is not None and not any(sentence.canvas.open)
 
 
 def first_equal(words: Tensor) -> Tensor:

@@ -16,6 +16,7 @@ from indigo_cli.data.batch import Source
 from indigo_cli.decoding.beam import Beam
 from indigo_cli.decoding.canvas import Canvas
 from indigo_cli.decoding.config import DecodeConfig, ranking_score
+from indigo_cli.decoding.given import Gaps, GivenFirst
 from indigo_cli.decoding.places import CARRIED, Chooser, Places, Sentence, Step
 from indigo_cli.decoding.rules import make_rules
 from indigo_cli.decoding.sampling import Sampler
@@ -37,12 +38,14 @@ def search_batch(
     width: int,
     seed: int,
     distinct: bool = False,
+    continuing: Sequence[int] = (),
 ) -> list[list[Hypothesis]]:
     """Return the hypotheses of each sentence: never none, and the same whatever its neighbours in the batch are.
 
     From a beam they come best first, those that ended before those that were cut: those that reached their most
     insertions (a hypothesis as long as that is never asked for its `<eod>`), or whose every way on is banned. Samples
-    come in the order of their draws.
+    come in the order of their draws. Given words stand before anything is chosen, at no cost; where they leave no gap
+    open, `<eod>` follows.
 
     Args:
         decoder: A serial system in evaluation mode.
@@ -52,6 +55,7 @@ def search_batch(
         width: Most hypotheses kept, or number of samples.
         seed: Of the samples.
         distinct: A beam holds no string twice (see `Beam`): for n-best lists.
+        continuing: Ids of pieces whose word goes on: none may end up right before a given word.
     """
     if decoder.greedy_only and (width > 1 or config.search == "sample"):
         raise ValueError("this system shows the words of one slot only: the search must be a beam of 1")
@@ -62,8 +66,14 @@ def search_batch(
         chooser = Sampler(decoder, config, rules, sentences, width=width, seed=seed)
     else:
         chooser = Beam(decoder, config, rules, width=width, joint=config.search == "joint", distinct=distinct)
+    gaps = None
+    if any(sentence.canvas is not None and sentence.canvas.words for sentence in sentences):
+        if decoder.greedy_only:
+            raise ValueError("this system shows the words of one slot, which may be closed")
+        chooser = GivenFirst(chooser, sentences, device, copies=config.search == "sample")
+        gaps = Gaps.start(sentences, continuing, device)
     distinct = distinct and config.search != "sample"
-    search = _Search(decoder, source, config, sentences, chooser, with_canvas=rules.need_canvas or distinct)
+    search = _Search(decoder, source, config, sentences, chooser, with_canvas=rules.need_canvas or distinct, gaps=gaps)
     results = search.run()
     if config.search == "sample":  # one that may not take a step was never made several
         return [found if len(found) == width else found * width for found in results]
@@ -84,17 +94,21 @@ class _Search:
         chooser: Chooser,
         *,
         with_canvas: bool,
+        gaps: Gaps | None,
     ) -> None:
         device = source.values.device
         self.decoder, self.config, self.chooser = decoder, config, chooser
         self.state = decoder.start(source)
-        self.limits = torch.tensor([sentence.max_length for sentence in sentences], device=device)
+        self.given = [len(sentence.canvas.words) if sentence.canvas else 0 for sentence in sentences]
+        limits = [max(sentence.max_length, given) for sentence, given in zip(sentences, self.given, strict=True)]
+        self.limits = torch.tensor(limits, device=device)
         canvas, append_only = None, False
         if with_canvas:
             canvas = Canvas.start(len(sentences), device)
             first = torch.zeros(len(sentences), 1, dtype=torch.int64, device=device)
             append_only = decoder.slots(self.state, first, first + UNK) is None
         self.places = Places.start(len(sentences), device, canvas=canvas, append_only=append_only)
+        self.places.gaps = gaps
         self.steps: list[Step] = []
         self.results: list[list[Hypothesis]] = [[] for _ in sentences]
 
@@ -115,6 +129,7 @@ class _Search:
                 word = step.word.clamp(min=EOD)  # ended places compute something harmless
                 self.state = self.decoder.advance(self.state, step.parent, word, step.anchor)
                 places.canvas = places.canvas and places.canvas.advance(step.parent, step.word, step.anchor)
+                places.gaps = places.gaps and places.gaps.advance(step.parent, step.anchor)
             places.length += 1
         self._collect(torch.arange(len(places.rows), device=places.rows.device))
         return self.results
@@ -143,14 +158,14 @@ class _Search:
         rows, rank, cut = (part[index].cpu().numpy() for part in (places.rows, places.rank, places.cut))
         for i, row in enumerate(rows):
             self.results[row] = [
-                Hypothesis(_trace_back(steps, i, b), score=float(rank[i, b]), finished=not cut[i, b])
+                Hypothesis(_trace_back(steps, i, b, self.given[row]), score=float(rank[i, b]), finished=not cut[i, b])
                 for b in range(rank.shape[1])
                 if rank[i, b] > -np.inf
             ]
 
 
-def _trace_back(steps: Sequence[Step], sentence: int, place: int) -> GenerationTrace:
-    """Follow the parents of one hypothesis back to the empty canvas."""
+def _trace_back(steps: Sequence[Step], sentence: int, place: int, given: int) -> GenerationTrace:
+    """Follow the parents of one hypothesis back to the empty canvas; so many words of it were given."""
     end_log_prob = None
     insertions: list[tuple[int, int, float, float]] = []
     for step in reversed(steps):
@@ -167,8 +182,8 @@ def _trace_back(steps: Sequence[Step], sentence: int, place: int) -> GenerationT
     slots = anchors_to_slots([anchor for _, anchor, _, _ in insertions])
     return GenerationTrace(
         tuple(
-            Insertion(token=word, slot=slot, round=round_, word_log_prob=log_prob, slot_log_prob=slot_log_prob)
-            for round_, ((word, _, log_prob, slot_log_prob), slot) in enumerate(zip(insertions, slots, strict=True))
+            Insertion(word, slot, max(step - given, -1), word_log_prob=log_prob, slot_log_prob=slot_log_prob)
+            for step, ((word, _, log_prob, slot_log_prob), slot) in enumerate(zip(insertions, slots, strict=True))
         ),
         end_log_prob=end_log_prob,
     )

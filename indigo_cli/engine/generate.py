@@ -114,7 +114,7 @@ def generate(
             decode, summary.cost = meter.decode, meter.cost
         if canvas:
             check_shared(canvas, processes)
-            generator.check_canvas()
+            generator.use_canvas()
         if split:
             corpus = loaded.open_corpus(corpus_folder)
             blocks, total = split_blocks(generator, corpus, split, most), len(corpus.split(split))
@@ -140,16 +140,10 @@ def generate(
                     bar.advance(len(block))
                 writer.end(num_lines)
         except DataError:
-            say(summary.warnings())  # of the lines before the one that cannot be read
+            console.warn_of(summary.warnings())  # of the lines before the one that cannot be read
             raise
-    say(summary.warnings())
+    console.warn_of(summary.warnings())
     return summary
-
-
-def say(warnings: Sequence[str]) -> None:
-    """Warn of each."""
-    for warning in warnings:
-        console.warn(warning)
 
 
 def split_blocks(generator: Generator, corpus: Corpus, name: str, most: int) -> Iterator[list[EncodedLine]]:

@@ -10,6 +10,7 @@ from indigo_cli.data.collate import collate_source
 from indigo_cli.decoding.config import length_limits
 from indigo_cli.decoding.parallel import trace_of
 from indigo_cli.decoding.places import Sentence
+from indigo_cli.engine.canvas_orders import CanvasOrders
 from indigo_cli.engine.lines import BLOCK_LINES, EncodedLine, encode_line, in_blocks
 from indigo_cli.engine.loaded_run import LoadedRun
 from indigo_cli.engine.nbest import (
@@ -56,6 +57,7 @@ class Generator:
         self.samples = self.config.search == "sample"
         self.width = n_best if self.samples else self.config.beam_size
         self.wider = [] if self.samples else wider_beams(self.width, n_best)
+        self._orders: CanvasOrders | None = None
         self._check()
 
     def _check(self) -> None:
@@ -63,13 +65,15 @@ class Generator:
             raise UsageError(f"{self.n_best} best cannot be given", where="--n-best", fix=f"from 1 to {LARGEST}")
         self._searcher.check(greedy=self.config.search == "beam" and self.width == self.n_best == 1)
 
-    def check_canvas(self) -> None:
-        """Refuse given words where the search cannot start from them.
+    def use_canvas(self) -> None:
+        """Prepare for lines with given words; refuse them where the search cannot start from them.
 
         Raises:
             UsageError: it cannot.
         """
         self._searcher.check_canvas()
+        if self._searcher.orders_canvas:
+            self._orders = CanvasOrders(self.run, device=self.device, runtime=self.runtime)
 
     def encode(self, number: int, text: str) -> EncodedLine:
         """Return what the encoder reads of a raw line (0-based number in the whole input)."""
@@ -94,6 +98,7 @@ class Generator:
         A list holds no string twice. It is shorter than `n_best` where the widest search finds no more; hypotheses that
         ran out of steps come last. A line without tokens gives one output without text.
         """
+        block = self._orders(block) if self._orders is not None else block
         lists: list[list[Output]] = [[self._nothing(line)] for line in block]
         for batch in self._batches(block, self.width):
             for i, found in zip(batch, self._lists([block[i] for i in batch]), strict=True):
@@ -162,7 +167,8 @@ class Generator:
     def _output(self, hypothesis: Hypothesis, line: EncodedLine) -> Output:
         pieces = self.run.codecs.target.vocabulary.decode(hypothesis.trace.tokens())
         if line.canvas is not None and line.canvas.pieces:  # given words are written as they were given
-            for place, piece in zip(hypothesis.trace.order(), line.canvas.pieces, strict=False):
+            places = sorted(hypothesis.trace.order()[: len(line.canvas.pieces)])
+            for place, piece in zip(places, line.canvas.pieces, strict=True):
                 pieces[place] = piece
         return Output(hypothesis, self.run.codecs.target.text(pieces))
 

@@ -19,7 +19,6 @@ from indigo_cli.data.files import STANDARD_STREAM, refuse_existing, sha256_file
 from indigo_cli.data.orders_file import read_order_rows, write_orders
 from indigo_cli.engine.checkpoint import MODEL_FILE
 from indigo_cli.engine.distributed import Processes, check_shared, processes_of
-from indigo_cli.engine.generate import say
 from indigo_cli.engine.health_flags import frequent_types
 from indigo_cli.engine.lines import LineCount
 from indigo_cli.engine.loaded_run import LoadedRun, load_run
@@ -110,7 +109,7 @@ def search_split(
         else:
             console.note(f"{job.path} is complete already")
             summary = job.summary(standing.get(SEARCH))
-    say(job.warnings())
+    console.warn_of(job.warnings())
     return summary
 
 

@@ -12,6 +12,7 @@ from indigo_cli.data.collate import Ids, collate
 from indigo_cli.data.corpus import Corpus
 from indigo_cli.data.fresh_pieces import FreshPieces, why_no_effect
 from indigo_cli.engine.assign import FlatOrders, OrderConfig, order_context, orders_for_split
+from indigo_cli.engine.given_words import GivenWords
 from indigo_cli.orders import ORDERS, OrderContext, Targets
 
 _Rows = tuple[Sequence[Ids], Sequence[Ids], Sequence[Ids]]
@@ -28,6 +29,7 @@ class OrderedSplit:
         seed: Of redrawn orders and of the batches.
         batch_tokens: See `TrainConfig`.
         bpe_dropout: See `TrainConfig`; for training only. Without effect where `why_no_effect` says so.
+        given_rate: See `TrainConfig`; for training only.
     """
 
     def __init__(
@@ -39,6 +41,7 @@ class OrderedSplit:
         seed: int,
         batch_tokens: int,
         bpe_dropout: float = 0.0,
+        given_rate: float = 0.0,
     ) -> None:
         self.name = name
         self.order = order
@@ -52,6 +55,7 @@ class OrderedSplit:
         if bpe_dropout and not why_no_effect(corpus):
             for side, codec in (("source", corpus.codecs.source), ("target", corpus.codecs.target)):
                 self._fresh[side] = FreshPieces(codec, rate=bpe_dropout, key=f"{seed} {name} {side}")
+        self._given = GivenWords(corpus.codecs.target, rate=given_rate, seed=seed) if given_rate else None
         self._context: tuple[int, OrderContext] | None = None
 
     def __len__(self) -> int:
@@ -85,7 +89,10 @@ class OrderedSplit:
         """Collate some items with the orders of an epoch."""
         sources, targets, orders = self._dropped(items, epoch) if self._fresh else self._stored(items, epoch)
         names = [f"{self.name}:{line}" for line in self._split.lines[items].tolist()]
-        return collate(names, sources, targets, [[order] for order in orders])
+        counts: list[int] = []
+        if self._given is not None:
+            orders, counts = self._given.first(targets, orders, lines=self.lines(items), epoch=epoch)
+        return collate(names, sources, targets, [[order] for order in orders], given=counts)
 
     def _stored(self, items: NDArray[np.int64], epoch: int) -> _Rows:
         """Return sources, targets and orders as preprocessing made them."""

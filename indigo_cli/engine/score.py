@@ -22,7 +22,6 @@ from indigo_cli.data.collate import collate
 from indigo_cli.data.files import read_lines, refuse_existing
 from indigo_cli.data.orders_file import OrdersRow, Parts, write_orders
 from indigo_cli.engine.distributed import Processes, check_shared, processes_of
-from indigo_cli.engine.generate import say
 from indigo_cli.engine.lines import BLOCK_LINES
 from indigo_cli.engine.loaded_run import LoadedRun, load_run
 from indigo_cli.engine.runtime import Runtime
@@ -281,9 +280,9 @@ def score(
             with console.progress("score", total=job.total, unit="targets") as bar:
                 write_orders(output, header, rows(bar), overwrite=overwrite)
         except DataError:
-            say(summary.warnings())  # of the targets before the one that cannot be read
+            console.warn_of(summary.warnings())  # of the targets before the one that cannot be read
             raise
-    say(summary.warnings())
+    console.warn_of(summary.warnings())
     return summary
 
 

@@ -15,6 +15,7 @@ from indigo_cli.decoding.places import Sentence
 from indigo_cli.decoding.search import search_batch
 from indigo_cli.engine.loaded_run import LoadedRun
 from indigo_cli.errors import UsageError
+from indigo_cli.models import MODELS
 
 
 class Searcher:
@@ -97,14 +98,25 @@ class Searcher:
         """Refuse given words where a search cannot start from them.
 
         Raises:
-            UsageError: one insertion a step.
+            UsageError: the system only appends, shows one slot only, or fills slots that wait for each other.
         """
-        if not self.in_rounds:
-            raise UsageError(
-                "only models that fill many slots at once can start from given words",
-                where="--canvas",
-                fix='train with model.system = "insertion", and leave decode.serial out',
-            )
+        system, fix = self.run.recipe.system, ""
+        if MODELS[system].orders is not None:
+            what = f"a model with system {system!r} writes from left to right: nothing comes between given words"
+            fix = 'train with model.system = "indigo" or "insertion"'
+        elif not self.run.in_rounds and self.run.system.greedy_only:
+            what = "a model that predicts the position first shows the words of one slot only, which may be closed"
+            fix = 'train with model.predict = "word_first"'
+        elif self.run.in_rounds and not self.in_rounds:
+            what = "slots that are filled one at a time, the others waiting, cannot start from given words"
+            fix = 'leave decode.serial out, and train with model.termination = "slot"'
+        if fix:
+            raise UsageError(f"{what} ({self.run.folder.path})", where="--canvas", fix=fix)
+
+    @property
+    def orders_canvas(self) -> bool:
+        """Whether given words are to be fed in an order that is searched for."""
+        return not self.in_rounds and self.config.canvas_order == "best"
 
     def search(
         self, source: Source, sentences: Sequence[Sentence], *, width: int, distinct: bool = False
@@ -125,5 +137,12 @@ class Searcher:
                 continuing=self.continuing,
             )
         return search_batch(
-            self._decoder, source, self.config, sentences, width=width, seed=self.seed, distinct=distinct
+            self._decoder,
+            source,
+            self.config,
+            sentences,
+            width=width,
+            seed=self.seed,
+            distinct=distinct,
+            continuing=self.continuing,
         )

@@ -48,7 +48,9 @@ class TrainConfig:
             new pieces; with syn or an orders file the new pieces take the word's place, from left to right, and a word
             keeps its pieces where the order does not have them so. It keeps them too if the vocabulary lacks a new one.
             Micro-batches are cut by the stored lengths: at 0.1 they hold a quarter more tokens than `batch_tokens`.
-        given_rate: Share of target words given as canvas in training.
+        given_rate: Share of target words given as canvas in training: they come first, from left to right, and are not
+            learnt. The share of a visit is drawn evenly from 0 to twice this (above 0.5, from 2 given_rate - 1 to 1),
+            and each word, pieces together, is given with that chance. For `--canvas`; 0 = never.
     """
 
     batch_tokens: Count = 4096

@@ -140,6 +140,9 @@ class TrainSetup:
         if recipe.train.bpe_dropout and not why_no_effect(self.corpus):
             what = "words cannot be split anew where several orders of a target are used"
             raise UsageError(what, where="train.bpe_dropout", fix="set it to 0, or search.train_on = best")
+        if recipe.train.given_rate:
+            what = "given words do not go with several orders of a target"
+            raise UsageError(what, where="train.given_rate", fix="set it to 0, or search.train_on = best")
         if recipe.train.sharding == "full" and config.train_on == "average":
             what = "prefix trees cut micro-batches into parts, which processes that shard the model do not have alike"
             raise UsageError(what, where="train.sharding", fix="set it to none, or search.train_on = sample")
@@ -177,4 +180,5 @@ class TrainSetup:
             seed=self.recipe.seed,
             batch_tokens=train.batch_tokens,
             bpe_dropout=train.bpe_dropout if name == "train" else 0.0,
+            given_rate=train.given_rate if name == "train" else 0.0,
         )

@@ -20,7 +20,7 @@ from indigo_cli.models.indigo_slots import IndigoState, gold_slots, open_slots, 
 from indigo_cli.models.indigo_tree import tree_log_probs, tree_losses
 from indigo_cli.models.position_first import PositionFirst
 from indigo_cli.models.protocol import Losses, Planner, StepLogProbs, WordScores
-from indigo_cli.models.serial import Terms, end_slot, gold_words, places, places_of, step_log_probs
+from indigo_cli.models.serial import Terms, end_slot, gold_words, not_given, places, places_of, step_log_probs
 from indigo_cli.nn.attention import Scale
 from indigo_cli.nn.blocks import Decoder, DecoderState, Encoder, initialise
 from indigo_cli.nn.embedding import Embeddings
@@ -108,7 +108,7 @@ class Indigo(nn.Module):
         """Return Eq. 10's T + 1 word and T position terms, averaged over the orders of the plan.
 
         Smoothing touches words only. Position terms use one probability a slot (Eq. 11); those of `<eod>` are T + 1.
-        Several orders are one prefix tree, which is the same but for dropout.
+        Several orders are one prefix tree, which is the same but for dropout. Given words have no terms.
 
         Args:
             planner: Finds the plan, in place of the batch's.
@@ -123,7 +123,7 @@ class Indigo(nn.Module):
             return tree_losses(self, batch, memory, smoothing)
         terms = self._terms(batch, memory, smoothing)
         position = (terms.slot_nll.sum(dim=1) * batch.plan.weights.flatten()).sum()
-        num_positions = batch.num_predictions if self.end_has_slot else batch.num_tokens
+        num_positions = batch.num_predictions if self.end_has_slot else batch.num_words
         parts = {
             "word": (terms.word_nll @ terms.word_weight, float(batch.num_predictions)),
             "position": (position.detach(), float(num_positions)),
@@ -142,7 +142,8 @@ class Indigo(nn.Module):
         )
 
     def _grows_tree(self, batch: Batch) -> bool:
-        return batch.plan.orders.shape[1] > 1 and self.position_first is None
+        several, plain = batch.plan.orders.shape[1] > 1, batch.plan.given is None
+        return several and plain and self.position_first is None
 
     def _terms(self, batch: Batch, memory: Tensor, smoothing: float) -> Terms:
         """Teach all orders of a batch, each as a sequence of its own."""
@@ -162,8 +163,13 @@ class Indigo(nn.Module):
         slots = gold_slots(words_NT, z_NR, lengths_N, with_end=self.end_has_slot)
         query = query[:, RIGHT_END : RIGHT_END + slots.words_NQ.shape[1]]
         word = word[:, RIGHT_END:]
-        gold, index = gold_words(words_NT, lengths_N, batch.num_predictions * num_orders)
-        weight = batch.plan.weights.flatten().repeat_interleave(lengths_N + 1, output_size=len(index))
+        steps_N, given_N = lengths_N + 1, batch.plan.given
+        if given_N is not None:
+            given_N = given_N.repeat_interleave(num_orders)
+            steps_N = steps_N - given_N
+            slots = replace(slots, real_NQ=slots.real_NQ & not_given(slots.real_NQ.shape[1], given_N))
+        gold, index = gold_words(words_NT, lengths_N, batch.num_predictions * num_orders, given_N)
+        weight = batch.plan.weights.flatten().repeat_interleave(steps_N, output_size=len(index))
         if self.position_first is None:
             query = self.pointer_query(query, slots.words_NQ)
             objective, word_nll = word_loss(

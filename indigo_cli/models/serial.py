@@ -21,11 +21,23 @@ def with_eod(words_NT: Tensor, lengths_N: Tensor) -> tuple[Tensor, Tensor]:
     return torch.where(step == lengths_N[:, None], EOD, longer), step <= lengths_N[:, None]
 
 
-def gold_words(generated_NT: Tensor, lengths_N: Tensor, num_predictions: int) -> tuple[Tensor, Tensor]:
-    """Return the word column of every real prediction, `<eod>` closing each row, and its index among N * (T + 1)."""
+def gold_words(
+    generated_NT: Tensor, lengths_N: Tensor, num_predictions: int, given_N: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """Return the word column of every real prediction, `<eod>` closing each row, and its index among N * (T + 1).
+
+    The first words of each row that are given are not predicted.
+    """
     words, real = with_eod(generated_NT, lengths_N)
+    if given_N is not None:
+        real = real & not_given(words.shape[1], given_N)
     index = torch.nonzero_static(real.flatten(), size=num_predictions)[:, 0]
     return words.flatten()[index] - FIRST_WORD, index
+
+
+def not_given(steps: int, given_N: Tensor) -> Tensor:
+    """Return (N, steps) bool: False where a given word comes."""
+    return torch.arange(steps, device=given_N.device) >= given_N[:, None]
 
 
 @dataclass(frozen=True)
