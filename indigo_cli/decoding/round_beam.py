@@ -87,8 +87,11 @@ class RoundBeam:
         none = torch.zeros_like(zero, dtype=torch.int64)
         joined = Joined(zero, zero, none, none.bool())
         links: list[Link] = []
+        may_be_full = bool((scores.open.sum(dim=2) > scores.room).any())
         for slot in range(scores.open.shape[2]):
-            way, choice = _pairs(joined.score.shape[2], value.shape[3], self.width, value.device)
+            num_ways, choices = joined.score.shape[2], value.shape[3]
+            enough = num_ways * choices if may_be_full else self.width
+            way, choice = _pairs(num_ways, choices, enough, value.device)
             here = scores.open[:, :, slot, None]
             full = joined.words >= scores.room[..., None]
             word_p, close_p = word_log_prob[:, :, slot], scores.close[:, :, slot, None].expand_as(joined.score)
@@ -119,7 +122,10 @@ class RoundBeam:
 
 
 def _pairs(ways: int, choices: int, width: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Return which way goes on with which word: both sorted, so (i, j) has (i + 1)(j + 1) - 1 others before it."""
+    """Return which way goes on with which word: both sorted, so (i, j) has (i + 1)(j + 1) - 1 others before it.
+
+    Where a way may be full, this many are not before it, and `width` has to be that of all pairs.
+    """
     i, j = torch.arange(ways, device=device)[:, None], torch.arange(choices, device=device)
     way, choice = ((i + 1) * (j + 1) <= width).nonzero(as_tuple=True)
     return way, choice
