@@ -74,6 +74,7 @@ def test_the_joint_beam_of_one_takes_the_best_pair(systems: dict[str, Any], kind
             assert found.trace.end_log_prob == pytest.approx(end, abs=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("how", ["beam", "joint", "sample"])
 def test_traces_cost_what_teacher_forcing_says(systems: dict[str, Any], kind: str, how: Any) -> None:

@@ -32,7 +32,7 @@ from tests.decoding.round_tables import (
     words_of,
 )
 
-few = settings(max_examples=15)
+few = settings(max_examples=8)
 
 
 def perfect(target: Sequence[int], size: int) -> RoundTable:
@@ -188,6 +188,7 @@ class TestRules:
             assert found.trace.tokens() == [target[1], *target[2:]][:limit] if limit < 2 else True
             assert len(found.trace) == limit
 
+    @pytest.mark.slow
     def test_a_penalty_on_closing_makes_outputs_longer(self) -> None:
         lengths = []
         for penalty in (-2.0, 0.0, 2.0):

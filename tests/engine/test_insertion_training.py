@@ -96,6 +96,7 @@ class TestDrawnTrees:
         assert sorted(order) == list(range(7)) and list(order) == list(again)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
     [
@@ -128,6 +129,7 @@ def test_a_loss_is_the_mean_over_all_slots(tiny: Tiny, tmp_path: Path) -> None:
     assert row["loss"] == pytest.approx((row["loss_word"] * words + row["loss_close"] * gaps) / (words + gaps))
 
 
+@pytest.mark.slow
 def test_an_orders_file_is_followed(tiny: Tiny, tmp_path: Path) -> None:
     """Its words come first in their spans, whatever the recipe's order: as with the rule that wrote it."""
     for split in ("train", "valid"):
@@ -152,6 +154,7 @@ def test_a_bound_counts_each_history_once(tiny: Tiny, tmp_path: Path) -> None:
     assert row.bound == pytest.approx(np.logaddexp.reduce(list(by_history.values())))
 
 
+@pytest.mark.slow
 def test_bf16_is_near_fp32(tiny: Tiny, tmp_path: Path) -> None:
     for precision in ("fp32", "bf16"):
         tiny.train(tmp_path / precision, *INSERTION, "model.dropout=0", runtime=Runtime("cpu", precision))

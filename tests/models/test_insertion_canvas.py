@@ -175,6 +175,7 @@ def _anew(model: Any, i: int) -> tuple[list[float], list[float]]:
     return words, closes
 
 
+@pytest.mark.slow
 @torch.inference_mode()
 @pytest.mark.parametrize("kind", KINDS)
 def test_rounds_in_a_padded_batch(kind: str) -> None:
