@@ -35,6 +35,7 @@ from indigo_cli.engine.train_summary import TrainSummary as TrainSummary
 from indigo_cli.engine.training_orders import orders_of_files, orders_of_recipe, training_splits
 from indigo_cli.engine.validate import Validator
 from indigo_cli.errors import UsageError
+from indigo_cli.models import MODELS
 
 if TYPE_CHECKING:
     from indigo_cli.recipe import Recipe
@@ -113,6 +114,8 @@ def _train(
         facts["bootstrap_updates"] = bootstrap_updates
     if recipe.train.bpe_dropout and (reason := why_no_effect(corpus)):
         console.note(f"train.bpe_dropout has no effect: {reason}")
+    for key, why in MODELS[recipe.system].unused(recipe.model, recipe.order.name).items():
+        console.note(f"model.{key} has no effect with {why}")
     recipe_text = _recipe_text(recipe)
 
     def check() -> None:

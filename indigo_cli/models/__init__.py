@@ -35,6 +35,11 @@ class ModelEntry:
         """Make the system; only now is its code, and torch, loaded."""
         return import_module(f"{__name__}.{self.module}").build(config, **facts)
 
+    def unused(self, config: Any, order: str) -> dict[str, str]:
+        """Return keys of the section that do nothing as a recipe stands, and because of what."""
+        found: dict[str, str] = config.unused(order) if self.parallel else {}
+        return found
+
 
 MODELS = {
     "transformer": ModelEntry(TransformerConfig, "transformer", frozenset({"l2r"})),

@@ -81,3 +81,12 @@ class InsertionConfig:
         if self.slot_choice == "auto":
             return "none" if self.reusable else "joint"
         return self.slot_choice
+
+    def unused(self, order: str) -> dict[str, str]:
+        """Return keys that are set, but do nothing with the other settings and the order, and because of what."""
+        found = {}
+        if self.tree_temperature != InsertionConfig.tree_temperature and order != "blt":
+            found["tree_temperature"] = f'order.name = "{order}"'
+        if self.max_distance != InsertionConfig.max_distance and self.position_scheme != "relative":
+            found["max_distance"] = f'model.positions = "{self.position_scheme}"'
+        return found

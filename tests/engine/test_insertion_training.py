@@ -51,6 +51,17 @@ class TestRecipe:
         tiny.recipe(*INSERTION, "model.predict=position_first")
         assert "model.predict has no effect" in capsys.readouterr().err
 
+    def test_keys_that_do_nothing_are_said(
+        self, tiny: Tiny, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        idle = ("model.max_distance=3", "model.tree_temperature=0.5", "train.max_steps=1")
+        tiny.train(tmp_path / "idle", *INSERTION, "order.name=l2r", *idle)
+        said = capsys.readouterr().err
+        assert 'model.max_distance has no effect with model.positions = "fractional"' in said
+        assert 'model.tree_temperature has no effect with order.name = "l2r"' in said
+        tiny.train(tmp_path / "used", *INSERTION, "model.positions=relative", *idle)
+        assert "has no effect with" not in capsys.readouterr().err
+
     @pytest.mark.parametrize(
         ("overrides", "aim"),
         [
