@@ -19,7 +19,7 @@ from torch.nn import functional
 from indigo_cli.core.vocab import EOD, FIRST_WORD
 from indigo_cli.data.batch import Batch
 from indigo_cli.models.insertion_history import Aim, History, shares
-from indigo_cli.models.insertion_pass import close_loss, slots_of, step_log_probs
+from indigo_cli.models.insertion_pass import close_loss, histories_of, slots_of, step_log_probs
 from indigo_cli.models.protocol import Losses, StepLogProbs
 from indigo_cli.nn.losses import log_normalisers, word_loss
 from indigo_cli.nn.positions.canvas import GrownCanvas
@@ -92,13 +92,13 @@ def canvas_keys(batch: Batch, *, training: bool) -> Tensor:
 
 def losses(system: "Insertion", batch: Batch, memory: Tensor, smoothing: float) -> Losses:
     """Return the losses of one canvas of each target and order: a sentence weighs 1."""
-    history = slots_of(batch).history
+    history = histories_of(batch)
     canvas = draw_canvas(history, system.aim, canvas_keys(batch, training=system.training))
     features_NRD = slot_features(system, history, canvas, memory, batch.source.mask)
     empty_NR, filled_NR = canvas.empty_NR, canvas.slots_NR & ~canvas.empty_NR
     if system.ends_at_once:  # nothing is said of empty slots before no other is left
         empty_NR = empty_NR & ~filled_NR.any(dim=1, keepdim=True)
-    scored_NR = empty_NR | filled_NR
+    scored_NR = empty_NR | filled_NR  # Paper: divides by all slots; ours is the mean over those that are trained
     weight_NR = batch.plan.weights.flatten()[:, None] / scored_NR.sum(dim=1, keepdim=True) * scored_NR
     filled, empty = (scored.flatten().nonzero()[:, 0] for scored in (filled_NR, empty_NR))
     weight, features = weight_NR.flatten(), features_NRD.flatten(0, 1)
@@ -149,14 +149,14 @@ def slot_nll(system: "Insertion", features_NRD: Tensor, slots_NR: Tensor) -> Ten
 def log_probs(system: "Insertion", batch: Batch, memory: Tensor) -> StepLogProbs:
     """Return log p of each word and of each closing: the canvases of all rounds, one after another."""
     slots = slots_of(batch)
-    features = memory.new_zeros(len(slots.all.left), memory.shape[2])
-    history, rows = slots.history, slots.history.words_NR.shape[1]
-    decided = slots.all.pool % rows  # the round of each slot, from 0: the stage of its younger border
+    every, history, rows = slots.all, slots.history, slots.history.words_NR.shape[1]
+    features = memory.new_zeros(len(every.left), memory.shape[2])
+    decided = every.pool % rows  # the round of each slot, from 0: the stage of its younger border
     for made in range(int(functional.pad(decided, (1, 0)).max()) + 1):
         stands = history.canvas.stage_NR <= made
         of_canvas = slot_features(system, history, Standing.of(stands), memory, batch.source.mask)
         chosen = decided == made
-        features[chosen] = of_canvas.flatten(0, 1)[slots.all.left[chosen]].to(features.dtype)
+        features[chosen] = of_canvas.flatten(0, 1)[every.left[chosen]].to(features.dtype)
     return step_log_probs(system, slots, features, batch)
 
 
@@ -165,7 +165,7 @@ def serial_log_probs(system: "Insertion", batch: Batch, memory: Tensor) -> StepL
 
     The end is `<eod>` in any slot: with the words that could be inserted it adds up to 1.
     """
-    history = slots_of(batch).history
+    history = histories_of(batch)
     orders, rows = batch.plan.orders.flatten(0, 1), history.words_NR.shape[1]
     table = system.embeddings.words
     found: list[tuple[Tensor, Tensor, Tensor]] = []

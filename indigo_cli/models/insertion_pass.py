@@ -57,12 +57,17 @@ class HistorySlots:
         return Slots(*map(torch.cat, pairs))
 
 
-def slots_of(batch: Batch) -> HistorySlots:
-    """Return the slots of the histories of a batch, each order of a target on its own."""
+def histories_of(batch: Batch) -> History:
+    """Return the histories of a batch, each order of a target on its own."""
     num_orders = batch.plan.orders.shape[1]
     target_NT = batch.target.repeat_interleave(num_orders, dim=0)
     lengths_N = batch.lengths.repeat_interleave(num_orders)
-    history = history_of(target_NT, batch.plan.orders.flatten(0, 1), lengths_N)
+    return history_of(target_NT, batch.plan.orders.flatten(0, 1), lengths_N)
+
+
+def slots_of(batch: Batch) -> HistorySlots:
+    """Return the slots of the histories of a batch."""
+    history, num_orders = histories_of(batch), batch.plan.orders.shape[1]
     taken, word = word_slots(history, batch.num_tokens * num_orders)
     closed, gap = closed_slots(history, batch.num_predictions * num_orders)
     return HistorySlots(history, taken, closed, word, gap)

@@ -156,8 +156,8 @@ class SelfAttention(nn.Module):
 
         Args:
             x_NRD: Inputs.
-            mask: Keys that may be seen. Plain: bool, broadcastable to (N, 1, R, R), or None. With relations: additive
-                float (0 or -inf), broadcastable to (N, H, R, R).
+            mask: Keys that may be seen, broadcastable to (N, H, R, R): additive float (0 or -inf); plain: bool, too, or
+                None.
             causal: Plain attention to this and earlier rows only; with relations `mask` must say so itself.
             left: With relations, float, broadcastable to (N, 1, R, R), 1 where the key stands left of the query.
         Returns: (N, R, D).

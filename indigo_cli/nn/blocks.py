@@ -16,6 +16,7 @@ from torch.nn import functional
 from indigo_cli.nn.attention import CrossAttention, RelationTable, Scale, SelfAttention, attend
 from indigo_cli.nn.cache import NodeCache
 from indigo_cli.nn.clipped_attention import ClippedAttention
+from indigo_cli.nn.source_memory import SourceMemory
 
 OwnAttention = SelfAttention | ClippedAttention
 
@@ -137,31 +138,28 @@ class DecoderState:
     """What cached decoding keeps: the source of each sentence once, the rows of each hypothesis.
 
     Args:
-        memory: Keys and values of the source for each layer, (S * H, X, d).
-        memory_mask: (S * H, 1, X), 0 or -inf.
+        memory: The sources.
         projections: Joint self-attention projection of each layer, folded once.
         cache: Keys and values of the rows, and what the system itself keeps of them.
-        sentences: S.
         drop: (num_drops, S, 1, D) factors in the place of dropout; None = no dropout.
     """
 
-    memory: list[tuple[Tensor, Tensor]]
-    memory_mask: Tensor
+    memory: SourceMemory
     projections: list[tuple[Tensor, Tensor | None]]
     cache: NodeCache
-    sentences: int
     drop: Tensor | None = None
+
+    @property
+    def sentences(self) -> int:
+        """S."""
+        return self.memory.sentences
 
     def keep(self, sentence_index: Tensor, place_index: Tensor) -> "DecoderState":
         """Drop the other sentences and places."""
-        heads = torch.arange(len(self.memory_mask) // self.sentences, device=sentence_index.device)
-        index = (sentence_index[:, None] * len(heads) + heads).flatten()
         self.cache.keep(sentence_index, place_index)
         return replace(
             self,
-            memory=[(key.index_select(0, index), value.index_select(0, index)) for key, value in self.memory],
-            memory_mask=self.memory_mask.index_select(0, index),
-            sentences=len(sentence_index),
+            memory=self.memory.keep(sentence_index),
             drop=None if self.drop is None else self.drop.index_select(1, sentence_index),
         )
 
@@ -256,22 +254,18 @@ class Decoder(nn.Module):
             waits: See `NodeCache`.
         """
         layers = list(self.typed_layers())
-        heads = layers[0].attention.num_heads
-        mask = torch.zeros_like(memory_mask_SX, dtype=memory_SXD.dtype).masked_fill_(~memory_mask_SX, -torch.inf)
         return DecoderState(
-            memory=[layer.cross.step_memory(memory_SXD) for layer in layers],
-            memory_mask=mask.repeat_interleave(heads, dim=0)[:, None],
+            memory=SourceMemory.of((layer.cross for layer in layers), memory_SXD, memory_mask_SX),
             projections=[layer.attention.step_projection() for layer in layers],
             cache=NodeCache(
                 len(layers),
-                heads,
+                layers[0].attention.num_heads,
                 layers[0].attention.head_dim,
                 own=own,
                 groups=len(memory_SXD),
                 like=memory_SXD,
                 waits=waits,
             ),
-            sentences=len(memory_SXD),
             drop=drop,
         )
 
@@ -289,7 +283,7 @@ class Decoder(nn.Module):
         mask = cache.mask(x_PnD.shape[1])
         left = None if left_PnR is None else cache.spread(left_PnR)
         if left is None and mask is not None and len(mask) > 1:
-            mask = mask.repeat_interleave(len(state.memory_mask) // state.sentences, dim=0)  # of every head
+            mask = mask.repeat_interleave(state.memory.num_heads, dim=0)  # of every head
         x_GQD = x_PnD.reshape(cache.groups, -1, model_dim)
         for index, layer in enumerate(self.typed_layers()):
             attention = layer.attention
@@ -300,7 +294,7 @@ class Decoder(nn.Module):
             bias = mask if left is None else attention.step_bias(joint[:, :, 3 * model_dim :], left, mask)
             x_GQD = x_GQD + state.dropped(attention.out(attend(new[0], keys, values, bias)), 3 * index)
             x_SQD = x_GQD.reshape(state.sentences, -1, model_dim)  # hypotheses of a sentence are queries of one source
-            attended = layer.cross.step(layer.cross_norm(x_SQD), state.memory[index], state.memory_mask)
+            attended = layer.cross.step(layer.cross_norm(x_SQD), state.memory.layers[index], state.memory.mask)
             x_SQD = x_SQD + state.dropped(attended, 3 * index + 1)
             x_SQD = x_SQD + state.dropped(layer.ff(layer.ff_norm(x_SQD)), 3 * index + 2)
             x_GQD = x_SQD.reshape(cache.groups, -1, model_dim)

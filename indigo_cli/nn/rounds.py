@@ -6,12 +6,12 @@ rows, H heads, D model width, d = D / H.
 
 from dataclasses import dataclass, replace
 
-import torch
 from torch import Tensor
 from torch.nn import functional
 
 from indigo_cli.nn.blocks import Decoder
 from indigo_cli.nn.row_cache import RowCache
+from indigo_cli.nn.source_memory import SourceMemory
 
 
 @dataclass
@@ -19,43 +19,34 @@ class RoundState:
     """What decoding in rounds keeps: the source of each sentence once, the rows of each hypothesis.
 
     Args:
-        memory: Keys and values of the source for each layer, (S * H, X, d).
-        memory_mask: (S * H, 1, X), 0 or -inf.
+        memory: The sources.
         projections: Joint self-attention projection of each layer, folded once.
         cache: Keys and values of the rows, and what the system itself keeps of them.
-        sentences: S.
     """
 
-    memory: list[tuple[Tensor, Tensor]]
-    memory_mask: Tensor
+    memory: SourceMemory
     projections: list[tuple[Tensor, Tensor | None]]
     cache: RowCache
-    sentences: int
+
+    @property
+    def sentences(self) -> int:
+        """S."""
+        return self.memory.sentences
 
     def keep(self, sentence_index: Tensor, place_index: Tensor) -> "RoundState":
         """Drop the other sentences and places."""
-        heads = torch.arange(len(self.memory_mask) // self.sentences, device=sentence_index.device)
-        index = (sentence_index[:, None] * len(heads) + heads).flatten()
         self.cache.choose(place_index)
-        return replace(
-            self,
-            memory=[(key.index_select(0, index), value.index_select(0, index)) for key, value in self.memory],
-            memory_mask=self.memory_mask.index_select(0, index),
-            sentences=len(sentence_index),
-        )
+        return replace(self, memory=self.memory.keep(sentence_index))
 
 
 def start_rounds(decoder: Decoder, memory_SXD: Tensor, memory_mask_SX: Tensor, *, own: int) -> RoundState:
     """Prepare with one hypothesis a sentence and no rows; the system keeps `own` floats of each row."""
     layers = list(decoder.typed_layers())
     heads, head_dim = layers[0].attention.num_heads, layers[0].attention.head_dim
-    mask = torch.zeros_like(memory_mask_SX, dtype=memory_SXD.dtype).masked_fill_(~memory_mask_SX, -torch.inf)
     return RoundState(
-        memory=[layer.cross.step_memory(memory_SXD) for layer in layers],
-        memory_mask=mask.repeat_interleave(heads, dim=0)[:, None],
+        memory=SourceMemory.of((layer.cross for layer in layers), memory_SXD, memory_mask_SX),
         projections=[layer.attention.step_projection() for layer in layers],
         cache=RowCache(len(layers), heads, head_dim, own=own, places=len(memory_SXD), like=memory_SXD),
-        sentences=len(memory_SXD),
     )
 
 
@@ -83,7 +74,7 @@ def append_rows(
         )
         x_PnD = x_PnD + attention.out(mixed)
         x_SQD = x_PnD.reshape(state.sentences, -1, model_dim)  # hypotheses of a sentence are queries of one source
-        x_SQD = x_SQD + layer.cross.step(layer.cross_norm(x_SQD), state.memory[index], state.memory_mask)
+        x_SQD = x_SQD + layer.cross.step(layer.cross_norm(x_SQD), state.memory.layers[index], state.memory.mask)
         x_SQD = x_SQD + layer.ff(layer.ff_norm(x_SQD))
         x_PnD = x_SQD.view(x_PnD.shape)
     features: Tensor = decoder.norm(x_PnD)
