@@ -28,7 +28,7 @@ from indigo_cli.engine.assess import EvaluateConfig
 from indigo_cli.engine.assign import OrderConfig
 from indigo_cli.engine.prepare_settings import DataConfig, PreprocessConfig
 from indigo_cli.engine.search_config import NO_REFERENCE, SEARCHED, SearchConfig, searched_faults, with_preset
-from indigo_cli.engine.train_config import TrainConfig
+from indigo_cli.engine.train_config import TrainConfig, given_faults
 from indigo_cli.errors import DataError, IndigoError, RecipeError, UsageError
 from indigo_cli.metrics import METRICS
 from indigo_cli.metrics import PLANNED as PLANNED_METRICS
@@ -336,22 +336,10 @@ class _Draft:
                 self.fault(key, what, fix)
 
     def check_given(self, train: TrainConfig | None, system: str) -> None:
-        """Check that given words can come before the order that is learnt."""
-        if train is None or not train.given_rate or system not in MODELS:
-            return
-        key, what, fix = ("train", "given_rate"), "", 'set it to 0, or model.system = "indigo"'
-        if MODELS[system].orders is not None:
-            what = f'model.system = "{system}" only appends: nothing can come between words that are given'
-        elif MODELS[system].parallel:
-            what = (
-                f'model.system = "{system}" learns a target in one pass over its history, which given words have none '
-                'of; positions = "absolute" learns from random canvases as it is'
-            )
-        elif self.table("order").get("name") == SEARCHED:
-            what = f'given words do not go with order.name = "{SEARCHED}": what is searched is the order of all words'
-            fix = "set it to 0, or give the order that comes behind them"
-        if what:
-            self.fault(key, what, fix)
+        """Check that given words can come before what is learnt."""
+        if train is not None and train.given_rate and system in MODELS:
+            for what, fix in given_faults(system, self.table("order").get("name")):
+                self.fault(("train", "given_rate"), what, fix)
 
     def reads_source(self) -> bool:
         task = self.table("data").get("task")

@@ -305,6 +305,21 @@ def test_what_cannot_search_is_a_fault(tmp_path: Path, overrides: list[str], whe
     load(tmp_path, SMALLEST, *(text for text in overrides if "sharding" not in text), "order.name=l2r")
 
 
+@pytest.mark.parametrize(
+    ("overrides", "what"),
+    [
+        (["model.system=transformer"], "only appends"),
+        (["model.system=insertion"], "one pass"),
+        (["order.name=sao"], 'order.name = "sao"'),
+    ],
+)
+def test_where_given_words_cannot_come_first_is_a_fault(tmp_path: Path, overrides: list[str], what: str) -> None:
+    (fault,) = faults_of(tmp_path, SMALLEST, "train.given_rate=0.3", *overrides)
+    assert fault.where == "--set train.given_rate=0.3" and what in fault.what and "set it to 0" in fault.fix
+    load(tmp_path, SMALLEST, "train.given_rate=0", *overrides)
+    assert load(tmp_path, SMALLEST, "train.given_rate=0.3").train.given_rate == 0.3
+
+
 def test_what_searches_is_none() -> None:
     steps = {0.0: 0, 0.25: 250, 1.0: 1, 300.0: 300}
     assert {share: SearchConfig(bootstrap_steps=share).bootstrap_updates(1000) for share in steps} == steps
@@ -352,8 +367,10 @@ def test_settings_of_decoding_without_effect_are_noted(tmp_path: Path, capsys: p
         'note: decode.restrict_to_bag has no effect with data.task = "translation"',
         'note: decode.top_p has no effect with decode.search = "beam"',
     ]
-    load(tmp_path, SMALLEST, "decode.top_p=0.9", "decode.search=sample")
+    load(tmp_path, SMALLEST, "decode.top_p=0.9", "decode.search=sample", "decode.canvas_order=best")
     assert capsys.readouterr().err == ""
+    load(tmp_path, SMALLEST, "model.system=insertion", "decode.canvas_order=best")
+    assert capsys.readouterr().err == 'note: decode.canvas_order has no effect with model.system = "insertion"\n'
 
 
 def test_files_that_are_no_recipe_are_refused(tmp_path: Path) -> None:

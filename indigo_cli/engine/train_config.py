@@ -1,5 +1,6 @@
 """The recipe's [train] section."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -11,7 +12,9 @@ from indigo_cli.core.settings import (
     Rate,
     did_you_mean,
 )
+from indigo_cli.engine.search_config import SEARCHED
 from indigo_cli.metrics import METRICS
+from indigo_cli.models import MODELS
 
 LOSS = "loss"
 LINEAR = "linear"
@@ -110,3 +113,19 @@ class TrainConfig:
     def higher_is_better(self) -> bool:
         """Tell which way `best_by` points."""
         return self.best_by != LOSS and METRICS[self.best_by](tokenize="none").higher_is_better
+
+
+def given_faults(system: str, order: object) -> Iterator[tuple[str, str]]:
+    """Yield what is wrong with `given_rate` above 0 for a system and the name of an order, and how to mend it."""
+    other, name = 'set it to 0, or model.system = "indigo"', f'model.system = "{system}"'
+    if MODELS[system].orders is not None:
+        yield f"{name} only appends: nothing can come between words that are given", other
+    elif MODELS[system].parallel:
+        yield (
+            f"{name} learns a target in one pass over its history, in which given words have no round; positions = "
+            '"absolute" learns from random canvases as it is',
+            other,
+        )
+    elif order == SEARCHED:
+        what = f'given words do not go with order.name = "{SEARCHED}": the order of all words is searched'
+        yield what, "set it to 0, or name the order that comes behind them"

@@ -17,6 +17,7 @@ from indigo_cli.core.vocab import EOD, FIRST_WORD
 from indigo_cli.data.batch import Source
 from indigo_cli.data.collate import collate_source
 from indigo_cli.decoding.config import DecodeConfig
+from indigo_cli.decoding.places import GivenWords
 from indigo_cli.decoding.search import Sentence, search_batch
 from indigo_cli.models.protocol import SerialDecoder, WordScores
 
@@ -126,6 +127,8 @@ def search(
     lines: Sequence[int] | None = None,
     seed: int = 1,
     distinct: bool = False,
+    canvases: Sequence[GivenWords | None] | None = None,
+    continuing: Sequence[int] = (),
 ) -> list[list[Hypothesis]]:
     """Search sentences with these limits; a table knows them by their keys (from A on)."""
     source = collate_source([[key] for key in keys or range(A, A + len(limits))])
@@ -135,10 +138,13 @@ def search(
             min_length=fewest[i] if fewest else 0,
             max_length=limit,
             bag=bags[i] if bags else None,
+            canvas=canvases[i] if canvases else None,
         )
         for i, limit in enumerate(limits)
     ]
-    return search_batch(decoder, source, config, sentences, width=width, seed=seed, distinct=distinct)
+    return search_batch(
+        decoder, source, config, sentences, width=width, seed=seed, distinct=distinct, continuing=continuing
+    )
 
 
 @dataclass(frozen=True)
@@ -181,6 +187,7 @@ def slow_search(
     may: Callable[[History], bool] = lambda history: True,
     may_end: Callable[[History], bool] = lambda history: True,
     distinct: bool = False,
+    start: History = (),
 ) -> list[Partial]:
     """Search with lists: best words first, then the slots of these only, or with `joint` all slots of all words.
 
@@ -188,10 +195,11 @@ def slow_search(
         may: Whether a history is allowed that has grown by its last word.
         may_end: Whether `<eod>` may follow a history.
         distinct: Keep the best of each string, and look at four words a place, or at twice as many until it is full.
+        start: What stands already.
     """
     distinct = distinct and decoder.slot_table is not None
-    places = [Partial()]
-    for length in count():
+    places = [Partial(history=start)]
+    for length in count(len(start)):
         live = [p for p in places if p.rank is None]
         ended = [p for p in places if p.rank is not None]
         cut = [replace(p, rank=score(p.log_prob, length, config, finished=False)) for p in live]

@@ -225,10 +225,8 @@ class TestCanvas:
         records = decoded(runs["absolute"], tmp_path, split="test", canvas=str(tmp_path / "canvas"))[1]
         assert [record.tokens[record.order[0]] for record in records] == WORDS[:6]
 
-    def test_one_insertion_a_step_cannot_start_from_words(
-        self, runs: dict[str, Path], tiny: Tiny, tmp_path: Path
-    ) -> None:
-        for run in (tiny.run, runs["sequence"]):
-            with pytest.raises(UsageError) as error:
-                decoded(run, tmp_path, **self.files(tmp_path, ["bee"], ["ant"]))
+    def test_slots_that_wait_cannot_start_from_words(self, runs: dict[str, Path], tmp_path: Path) -> None:
+        for kind, how in (("sequence", ()), ("absolute", ("decode.serial=true",))):
+            with pytest.raises(UsageError, match="one at a time") as error:
+                decoded(runs[kind], tmp_path, *how, **self.files(tmp_path, ["bee"], ["ant"]))
             assert error.value.where == "--canvas"
