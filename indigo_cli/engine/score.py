@@ -21,6 +21,7 @@ from indigo_cli.data.batching import PAIRS_PER_TOKEN, token_batches
 from indigo_cli.data.collate import collate
 from indigo_cli.data.files import read_lines, refuse_existing
 from indigo_cli.data.orders_file import OrdersRow, Parts, write_orders
+from indigo_cli.data.traces_file import TraceRecord
 from indigo_cli.engine.distributed import Processes, check_shared, processes_of
 from indigo_cli.engine.lines import BLOCK_LINES
 from indigo_cli.engine.loaded_run import LoadedRun, load_run
@@ -161,6 +162,24 @@ def in_rounds(run: LoadedRun) -> bool:
         what = "this model has not learnt which slot to fill"
         raise UsageError(what, where="decode.serial", fix="leave it out: slots are scored as rounds fill them")
     return not serial
+
+
+def made_alike(records: Iterable[TraceRecord], *, rounds: bool) -> Iterator[TraceRecord]:
+    """Yield hypotheses of a system that can fill many slots at once, or one at a time.
+
+    Raises:
+        DataError: one was made the other way, and would be scored as another history than its own.
+    """
+    for record in records:
+        serial = record.end_log_prob is not None or any(record.slot_log_probs)
+        if rounds and serial:
+            what, fix = "was made one slot at a time", "score it with --set decode.serial=true"
+        elif record.close_log_probs and not rounds:
+            what, fix = "was made in rounds", "score it with --set decode.serial=false"
+        else:
+            yield record
+            continue
+        raise DataError(f"hypothesis {record.rank} of line {record.id} (from 0) {what}", where=record.where, fix=fix)
 
 
 def in_whole_rounds(items: Iterable[Item]) -> Iterator[Item]:
@@ -316,6 +335,8 @@ class _Job:
             sources = SplitSources(run.open_corpus(corpus_folder), split, max_length=max_length)
         else:
             sources = TextSources(run.codecs, source, max_length=max_length)
+        if run.in_rounds:
+            records = made_alike(records, rounds=in_rounds(run))
         self.items = trace_items(records, sources, vocabulary_size=len(vocabulary))
         if in_rounds(run):
             self.items = in_whole_rounds(self.items)

@@ -91,6 +91,11 @@ def test_one_slot_at_a_time(runs: dict[str, Path], scored: Score, tmp_path: Path
         assert record.rounds == tuple(range(len(record.tokens)))
         assert row.log_probs is not None
         assert row.log_probs[0] == near(record.log_prob, abs=tolerance(record.log_prob))
+    with pytest.raises(DataError, match="one slot at a time"):
+        scored(runs["absolute"], split="test", target=path)
+    path, _ = decoded(runs["absolute"], tmp_path, split="test")
+    with pytest.raises(DataError, match="in rounds"):
+        scored(runs["absolute"], "decode.serial=true", split="test", target=path)
 
 
 @pytest.mark.parametrize("kind", ["fractional", "absolute"])
