@@ -271,7 +271,7 @@ def test_settings_that_do_not_go_together() -> None:
             make_config("insertion", **settings)
 
 
-def test_no_words_to_start_with() -> None:
+def test_defaults() -> None:
     """Defaults: fractional positions, blt."""
     config = MODELS["insertion"].config()
     assert (config.position_scheme, config.chosen_slots, config.reusable) == ("fractional", "none", True)
