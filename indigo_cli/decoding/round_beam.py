@@ -87,25 +87,26 @@ class RoundBeam:
         none = torch.zeros_like(zero, dtype=torch.int64)
         joined = Joined(zero, zero, none, none.bool())
         links: list[Link] = []
-        may_be_full = bool((scores.open.sum(dim=2) > scores.room).any())
+        pairs: dict[int, tuple[Tensor, Tensor]] = {}
         for slot in range(scores.open.shape[2]):
-            num_ways, choices = joined.score.shape[2], value.shape[3]
-            enough = num_ways * choices if may_be_full else self.width
-            way, choice = _pairs(num_ways, choices, enough, value.device)
+            if (ways := joined.score.shape[2]) not in pairs:  # the host waits for them
+                pairs[ways] = _pairs(ways, value.shape[3], self.width, value.device)
+            rank, choice = pairs[ways]
             here = scores.open[:, :, slot, None]
             full = joined.words >= scores.room[..., None]
+            way = full.to(torch.uint8).argsort(dim=2, stable=True)[..., rank]  # those without room hide no others
             word_p, close_p = word_log_prob[:, :, slot], scores.close[:, :, slot, None].expand_as(joined.score)
-            filled = (joined.score[..., way] + word_p[..., choice] + bonus).masked_fill(
-                ~here | full[..., way], -torch.inf
+            filled = (joined.score.gather(2, way) + word_p[..., choice] + bonus).masked_fill(
+                ~here | full.gather(2, way), -torch.inf
             )
             # Closing is always possible where there is no room; else a rule may ask for a word.
             closable = may_close[:, :, slot, None] | full
             closed = torch.where(here, (joined.score + close_p).masked_fill(~closable, -torch.inf), joined.score)
             everything = torch.cat((filled, closed), dim=2)
             score, best = everything.topk(min(self.width, everything.shape[2]), dim=2)
-            by_word = best < len(way)
-            pair = best.clamp(max=max(len(way) - 1, 0))
-            parent = torch.where(by_word, way[pair], best - len(way))
+            by_word = best < len(rank)
+            pair = best.clamp(max=len(rank) - 1)
+            parent = torch.where(by_word, way.gather(2, pair), best - len(rank))
             word = column[:, :, slot].gather(2, choice[pair]) + FIRST_WORD
             word = torch.where(by_word, word, torch.where(here, EOD, PAD))
             log_prob = torch.where(by_word, word_p.gather(2, choice[pair]), 0.0)
@@ -122,13 +123,10 @@ class RoundBeam:
 
 
 def _pairs(ways: int, choices: int, width: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Return which way goes on with which word: both sorted, so (i, j) has (i + 1)(j + 1) - 1 others before it.
-
-    Where a way may be full, this many are not before it, and `width` has to be that of all pairs.
-    """
+    """Return which way goes on with which word: both sorted, so (i, j) has (i + 1)(j + 1) - 1 others before it."""
     i, j = torch.arange(ways, device=device)[:, None], torch.arange(choices, device=device)
-    way, choice = ((i + 1) * (j + 1) <= width).nonzero(as_tuple=True)
-    return way, choice
+    rank, choice = ((i + 1) * (j + 1) <= width).nonzero(as_tuple=True)
+    return rank, choice
 
 
 def _follow(links: list[Link], like_SBM: Tensor) -> tuple[Tensor, Tensor]:
