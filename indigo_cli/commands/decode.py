@@ -46,6 +46,9 @@ def decode(
         bool,
         typer.Option("--count-flops", help="Say what it cost on stderr; with -o FILE as JSON on stdout, too."),
     ] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Keep what is finished beside -o FILE, and go on from what stands.")
+    ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an output that stands.")] = False,
     seed: Annotated[int | None, typer.Option("--seed", help="Of the samples.", show_default="the recipe's")] = None,
     device: Annotated[str, typer.Option("--device", help="auto, cpu, cuda or cuda:N")] = "auto",
@@ -76,6 +79,8 @@ def decode(
         )
     if settings and count_flops:
         raise UsageError("--sweep decodes a split many times", where="--count-flops", fix="count one decoding alone")
+    if settings and resume:
+        raise UsageError("--sweep writes nothing to go on from", where="--resume", fix="leave it out")
     overrides = list(override or [])
     if beam is not None:
         overrides.append(f"decode.beam_size={beam}")
@@ -122,6 +127,7 @@ def decode(
         overwrite=overwrite,
         canvas=canvas,
         count_flops=count_flops,
+        resume=resume,
     )
     console.status(summary.text())
     if summary.cost is not None:

@@ -1,21 +1,26 @@
 """A run and raw text -> text, n-best lists or traces, in input order."""
 
+import io
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from indigo_cli.core import console
 from indigo_cli.core.chunks import chunked
 from indigo_cli.core.format import Format
 from indigo_cli.data.corpus import Corpus
-from indigo_cli.data.files import open_output, refuse_existing
+from indigo_cli.data.files import STANDARD_STREAM, open_output, refuse_existing, sha256_file
 from indigo_cli.engine.canvas_lines import CanvasReader, with_canvases
 from indigo_cli.engine.distributed import check_shared, processes_of
 from indigo_cli.engine.flops import DecodingCost, Meter
 from indigo_cli.engine.generator import Generator, block_size
+from indigo_cli.engine.kept_blocks import KeptBlocks
 from indigo_cli.engine.lines import EncodedLine, LineCount, encode_item, line_blocks
-from indigo_cli.engine.loaded_run import load_ensemble
+from indigo_cli.engine.loaded_run import LoadedRun, load_ensemble
 from indigo_cli.engine.nbest import Output
 from indigo_cli.engine.runtime import Runtime
 from indigo_cli.engine.writers import WRITERS
@@ -32,13 +37,13 @@ class GenerateSummary:
     unfinished: LineCount = field(default_factory=LineCount)
     cost: DecodingCost | None = None
 
-    def add(self, line: EncodedLine, outputs: Sequence[Output]) -> None:
-        """Count a line and its list; lines come in the order of the input."""
+    def add(self, line: EncodedLine, *, finished: bool) -> None:
+        """Count a line, and whether its best hypothesis is finished; lines come in the order of the input."""
         self.lines += 1
         for count, happened in (
             (self.cut, line.cut),
             (self.unknown, line.unknown),
-            (self.unfinished, bool(len(line.ids)) and not outputs[0].hypothesis.finished),
+            (self.unfinished, bool(len(line.ids)) and not finished),
         ):
             if happened:
                 count.add(line.number)
@@ -74,6 +79,7 @@ def generate(
     overwrite: bool = False,
     canvas: str = "",
     count_flops: bool = False,
+    resume: bool = False,
 ) -> GenerateSummary:
     """Decode text or a split and write the results.
 
@@ -91,17 +97,21 @@ def generate(
         overwrite: Replace an output that stands.
         canvas: Text file: words that must appear in the output of each line, see `CanvasReader`.
         count_flops: Measure what it costs, see `Meter`; everything is decoded twice.
+        resume: Keep finished blocks beside the output, and go on from those that stand; see `KeptBlocks`.
 
     Raises:
         UsageError: the run, an option or the input cannot be used.
         DataError: a line that is not UTF-8; the lines before it are answered.
     """
-    refuse_existing(output, overwrite)
+    if resume:
+        _check_resumable(source, split, canvas, overwrite=overwrite, count_flops=count_flops)
+    else:
+        refuse_existing(output, overwrite)
     if form is Format.text and n_best > 1:
         raise UsageError("text has room for one hypothesis a line", where="--n-best", fix="--format tsv or jsonl")
     runtime = runtime or Runtime()
     summary = GenerateSummary()
-    with processes_of(runtime) as processes:
+    with processes_of(runtime) as processes, ExitStack() as opened:
         loaded = load_ensemble([run, *ensemble], checkpoint=checkpoint, overrides=overrides, device=processes.device)
         generator = Generator(loaded, device=processes.device, runtime=runtime, n_best=n_best, seed=seed)
         most = block_size(n_best)
@@ -125,25 +135,106 @@ def generate(
         if canvas:
             reader = CanvasReader(loaded.codecs.target, max_length=generator.max_source)
             blocks = with_canvases(blocks, canvas, reader, num_lines=num_lines if split else None)
-        decoded = processes.in_order(blocks, decode)
+        kept, done = None, frozenset[int]()  # where finished blocks are kept, and the numbers of those that stand
+        if resume:
+            inputs = {"input": f"{corpus.digest} {split}" if split else sha256_file(source)}
+            if canvas:
+                inputs["canvas"] = sha256_file(canvas)
+            kept = KeptBlocks(output, {**inputs, **_facts(generator, form)})
+            found = processes.first_does(partial(kept.begin, opened))
+            if found is None:
+                console.note(f"{output} stands already, whole: nothing is decoded")
+                return summary
+            done = found
+
+        def work(numbered: tuple[int, list[EncodedLine]]) -> list[list[Output]] | None:
+            number, block = numbered
+            return None if number in done else decode(block)
+
+        decoded = processes.in_order(enumerate(blocks), work)
         if not processes.is_first:
             deque(decoded, maxlen=0)
             return summary
         try:
             with open_output(output, overwrite) as stream, console.progress("decode", total=total) as bar:
-                writer = WRITERS[form](stream, loaded)
-                for block, lists in decoded:
-                    for line, outputs in zip(block, lists, strict=True):
-                        writer.write(line.number, outputs)
-                        summary.add(line, outputs)
+                text = _BlockText(form, loaded)
+                stream.write(text.taken())
+                for (number, block), lists in decoded:
+                    if lists is None:
+                        assert kept is not None
+                        written, unfinished = kept.read(number)
+                        text.writer.skip(block[-1].number)
+                    else:
+                        written, unfinished = text.of(block, lists)
+                        if kept is not None:
+                            kept.write(number, written, unfinished)
+                    stream.write(written)
                     stream.flush()
+                    for line in block:
+                        summary.add(line, finished=line.number not in unfinished)
                     bar.advance(len(block))
-                writer.end(num_lines)
+                text.writer.end(num_lines)
+                stream.write(text.taken())
         except DataError:
             console.warn_of(summary.warnings())  # of the lines before the one that cannot be read
             raise
+        if kept is not None:
+            kept.remove()
     console.warn_of(summary.warnings())
     return summary
+
+
+class _BlockText:
+    """What a format makes of one block after another."""
+
+    def __init__(self, form: Format, run: LoadedRun) -> None:
+        self._stream = io.StringIO()
+        self.writer = WRITERS[form](self._stream, run)
+
+    def of(self, block: Sequence[EncodedLine], lists: Sequence[Sequence[Output]]) -> tuple[str, list[int]]:
+        """Return the text of a block, and the lines whose best hypothesis ran out of steps."""
+        for line, outputs in zip(block, lists, strict=True):
+            self.writer.write(line.number, outputs)
+        unfinished = [
+            line.number for line, outputs in zip(block, lists, strict=True) if not outputs[0].hypothesis.finished
+        ]
+        return self.taken(), unfinished
+
+    def taken(self) -> str:
+        """Return what was written since the last call."""
+        text = self._stream.getvalue()
+        self._stream.seek(0)
+        self._stream.truncate()
+        return text
+
+
+def _check_resumable(source: str, split: str, canvas: str, *, overwrite: bool, count_flops: bool) -> None:
+    """Refuse what goes ill with going on later."""
+    if overwrite:
+        fix = "give one of the two"
+        raise UsageError("--resume keeps what --overwrite deletes", where="--resume", fix=fix)
+    if count_flops:
+        raise UsageError("what a whole decoding costs is measured in one go", where="--count-flops", fix="leave it out")
+    if STANDARD_STREAM in (canvas, source if not split else ""):
+        what = "standard input cannot be read again when decoding goes on"
+        raise UsageError(what, where="--resume", fix="name a file with --input, or a --split")
+
+
+def _facts(generator: Generator, form: Format) -> dict[str, Any]:
+    """Return what outputs depend on, beside the inputs; batches may be cut in another way when decoding goes on."""
+    run = generator.run
+    sections = {"decode": asdict(run.recipe.decode), "model": asdict(run.recipe.model)}
+    del sections["decode"]["batch_tokens"]
+    return {
+        "weights": run.weights_digest(),
+        "output_format": form.value,
+        "n_best": generator.n_best,
+        "seed": generator.seed,
+        **{f"{section}.{key}": value for section, keys in sections.items() for key, value in keys.items()},
+        "max_length": generator.max_source,
+        "precision": generator.runtime.precision,
+        "block": block_size(generator.n_best),
+    }
 
 
 def split_blocks(generator: Generator, corpus: Corpus, name: str, most: int) -> Iterator[list[EncodedLine]]:

@@ -10,10 +10,11 @@ from torch import nn
 
 from indigo_cli.core.text import Codecs
 from indigo_cli.data.corpus import Corpus
+from indigo_cli.data.files import sha256_file
 from indigo_cli.decoding.config import DecodeConfig
 from indigo_cli.decoding.ensemble import Ensemble, RoundEnsemble
 from indigo_cli.engine.build import build_system
-from indigo_cli.engine.checkpoint import Checkpoint, open_checkpoint
+from indigo_cli.engine.checkpoint import MODEL_FILE, Checkpoint, open_checkpoint
 from indigo_cli.engine.run_folder import RECIPE_FILE, RunFolder, vocabulary_digests
 from indigo_cli.errors import CheckpointError, UsageError
 from indigo_cli.models import MODELS
@@ -68,6 +69,14 @@ class LoadedRun:
     def checkpoint_name(self) -> str:
         """Name of the checkpoint's folder, behind the link that `best` and `last` are."""
         return self.checkpoint.folder.resolve().name
+
+    def weights_digest(self) -> str:
+        """Return the sha256 of the weights, with `+` between those of an ensemble."""
+        known = self.checkpoint.facts.get("sha256")
+        own = known.get(MODEL_FILE) if isinstance(known, dict) else None
+        if not isinstance(own, str):  # a checkpoint of 0.1 does not know it
+            own = sha256_file(self.checkpoint.folder / MODEL_FILE)
+        return "+".join([own, *(run.weights_digest() for run in self.others)])
 
     def open_corpus(self, folder: Path | None = None) -> Corpus:
         """Open the corpus that the run recorded, or another folder, and check that it is the one it was trained on.

@@ -15,9 +15,8 @@ from typing import Any
 
 from indigo_cli.core import console
 from indigo_cli.core.settings import apply_overrides, parse_section
-from indigo_cli.data.files import STANDARD_STREAM, refuse_existing, sha256_file
+from indigo_cli.data.files import STANDARD_STREAM, refuse_existing
 from indigo_cli.data.orders_file import read_order_rows, write_orders
-from indigo_cli.engine.checkpoint import MODEL_FILE
 from indigo_cli.engine.distributed import Processes, check_shared, processes_of
 from indigo_cli.engine.health_flags import frequent_types
 from indigo_cli.engine.lines import LineCount
@@ -161,7 +160,7 @@ class _Job:
         config = searcher.config
         self.settings: dict[str, Any] = {
             **targets.header,
-            "weights": _weights_digest(run),
+            "weights": run.weights_digest(),
             "beam": config.beam_size,
             "dropout": config.dropout,
             "slot_weight": config.slot_weight,
@@ -292,11 +291,3 @@ class _Job:
             (self.long, "longer than preprocess.max_length, which training never saw"),
         )
         return [count.text(what) for count, what in kinds if count.count]
-
-
-def _weights_digest(run: LoadedRun) -> str:
-    """Return the sha256 of the weights; a checkpoint of 0.1 does not know it."""
-    known = run.checkpoint.facts.get("sha256")
-    if isinstance(known, dict) and isinstance(known.get(MODEL_FILE), str):
-        return str(known[MODEL_FILE])
-    return sha256_file(run.checkpoint.folder / MODEL_FILE)

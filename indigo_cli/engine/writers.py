@@ -33,6 +33,9 @@ class Writer(Protocol):
     def write(self, number: int, outputs: Sequence[Output]) -> None:
         """Write the list of one line; numbers rise."""
 
+    def skip(self, number: int) -> None:
+        """Go on behind a line, up to which others have written."""
+
     def end(self, num_lines: int) -> None:
         """Write what comes behind the last line; `num_lines` is how many the raw input has, at least."""
 
@@ -45,6 +48,9 @@ class _TextWriter:
 
     def write(self, number: int, outputs: Sequence[Output]) -> None:
         self._stream.write("\n" * (number - self._next) + text_line(outputs[0]) + "\n")
+        self.skip(number)
+
+    def skip(self, number: int) -> None:
         self._next = number + 1
 
     def end(self, num_lines: int) -> None:
@@ -59,6 +65,9 @@ class _TsvWriter:
         for rank, output in enumerate(outputs, start=1):
             self._stream.write(tsv_line(number, rank, output) + "\n")
 
+    def skip(self, number: int) -> None:
+        return
+
     def end(self, num_lines: int) -> None:
         return
 
@@ -71,6 +80,9 @@ class _TracesWriter:
     def write(self, number: int, outputs: Sequence[Output]) -> None:
         for rank, output in enumerate(outputs, start=1):
             self._stream.write(dump_row(traces_row(number, rank, output, self._vocabulary)) + "\n")
+
+    def skip(self, number: int) -> None:
+        return
 
     def end(self, num_lines: int) -> None:
         return
