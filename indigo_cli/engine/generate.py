@@ -225,6 +225,8 @@ def _facts(generator: Generator, form: Format) -> dict[str, Any]:
     run = generator.run
     sections = {"decode": asdict(run.recipe.decode), "model": asdict(run.recipe.model)}
     del sections["decode"]["batch_tokens"]
+    if run.recipe.decode.canvas_order == "best":  # found by a search
+        sections["search"] = asdict(run.recipe.search)
     return {
         "weights": run.weights_digest(),
         "output_format": form.value,
