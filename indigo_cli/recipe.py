@@ -222,19 +222,29 @@ class _Draft:
         self.check_splits()
         if self.faults or head is None:
             raise RecipeError(sorted(self.faults, key=_line_of))
-        self.note_unused_decoding(sections["data"], sections["decode"], system)
+        self.note_unused_decoding(sections["data"], sections["decode"], system, sections["model"])
         return Recipe(name=head.name, seed=head.seed, **sections)
 
-    def note_unused_decoding(self, data: DataConfig, decode: DecodeConfig, system: str) -> None:
+    def note_unused_decoding(self, data: DataConfig, decode: DecodeConfig, system: str, model: Any) -> None:
         """Note keys of [decode] that are set, but do nothing as the recipe stands."""
+        parallel, ends_at_once = MODELS[system].parallel, getattr(model, "termination", "slot") == "sequence"
+        unused: dict[str, list[str]] = {f'data.task = "{data.task}"': [], f'model.system = "{system}"': []}
+        for_task, for_system = unused.values()
+        if not TASKS[data.task].source_is_bag:
+            for_task.append("restrict_to_bag")
+        if parallel or MODELS[system].orders is not None:
+            for_system.append("canvas_order")
+        if not parallel:
+            for_system += "close_penalty", "serial"
+        elif not (decode.serial or ends_at_once):
+            bag = [] if for_task else ["restrict_to_bag"]
+            unused["words that come in together"] = ["eod_penalty", "block_ngrams", *bag]
+        if decode.search != "sample":
+            unused[f'decode.search = "{decode.search}"'] = ["temperature", "top_k", "top_p"]
         usual = DecodeConfig()
-        if decode.restrict_to_bag and not TASKS[data.task].source_is_bag:
-            self.notes.append(f'decode.restrict_to_bag has no effect with data.task = "{data.task}"')
-        if decode.canvas_order != usual.canvas_order and (MODELS[system].parallel or MODELS[system].orders is not None):
-            self.notes.append(f'decode.canvas_order has no effect with model.system = "{system}"')
-        for key in ("temperature", "top_k", "top_p"):
-            if decode.search != "sample" and getattr(decode, key) != getattr(usual, key):
-                self.notes.append(f'decode.{key} has no effect with decode.search = "{decode.search}"')
+        for why, keys in unused.items():
+            changed = (key for key in keys if getattr(decode, key) != getattr(usual, key))
+            self.notes += (f"decode.{key} has no effect with {why}" for key in changed)
 
     def fault(self, key: Key, what: str, fix: str = "") -> None:
         self.faults.append(UsageError(what, where=place_of(key, self.places), fix=fix))

@@ -35,7 +35,12 @@ class Searcher:
         self.in_rounds = run.in_rounds and not (self.config.serial or run.system.ends_at_once)
         self._check_settings()
         self._decoder: Any = run.system
-        if run.in_rounds and not self.in_rounds:
+        # The recipe has noted what has no effect; in a rank it would have one.
+        if self.in_rounds:
+            self.config = replace(self.config, eod_penalty=0.0)
+        elif not run.in_rounds:
+            self.config = replace(self.config, close_penalty=0.0)
+        else:
             penalty = self.config.close_penalty  # it says when slots are left alone; when all are, this is the end
             self._decoder = OneSlot(run.system, close_penalty=penalty)
             self.config = replace(self.config, close_penalty=0.0, eod_penalty=self.config.eod_penalty + penalty)
@@ -46,36 +51,17 @@ class Searcher:
         raise UsageError(f"{what} ({self.run.folder.path})", where=f"decode.{key}", fix=fix)
 
     def _check_settings(self) -> None:
-        config, system = self.config, self.run.recipe.system
-        if not self.run.in_rounds:
-            if config.close_penalty:
-                fix = "decode.eod_penalty is what makes its outputs longer or shorter"
-                self._refuse("close_penalty", f"a model with system {system!r} closes no slots", fix)
-            if config.serial:
-                self._refuse(
-                    "serial", f"a model with system {system!r} fills one slot at a time anyway", "leave it out"
-                )
-            return
-        if not self.in_rounds:
-            if not self.run.system.can_wait:
-                what = "this model has learnt to fill all slots at once: a slot cannot wait"
-                self._refuse("serial", what, 'models with positions = "absolute" can be decoded serially')
-            if not self.run.system.chooses_slots:
-                what = "this model has not learnt which slot to fill"
-                self._refuse("serial", what, 'train with model.slot_choice = "joint" or "factorised"')
-            return
-        if config.search == "joint":
+        if self.in_rounds and self.config.search == "joint":
             what = "no slot is chosen where all are filled at once"
             self._refuse("search", what, 'decode.search = "beam" or "sample", or decode.serial = true')
-        if config.eod_penalty:
-            fix = "decode.close_penalty is what makes its outputs longer or shorter"
-            self._refuse("eod_penalty", "slots are closed one by one, without an end of the whole", fix)
-        if config.block_ngrams:
-            what = "words that come in together cannot be kept from repeating a sequence"
-            self._refuse("block_ngrams", what, "decode.block_ngrams = 0")
-        if config.restrict_to_bag and self.run.codecs.source_is_bag:
-            what = "words that come in together cannot be dealt from one bag"
-            self._refuse("restrict_to_bag", what, "decode.restrict_to_bag = false")
+        if self.in_rounds or not self.run.in_rounds:
+            return
+        if not self.run.system.can_wait:
+            what = "this model has learnt to fill all slots at once: a slot cannot wait"
+            self._refuse("serial", what, 'models with positions = "absolute" can be decoded serially')
+        if not self.run.system.chooses_slots:
+            what = "this model has not learnt which slot to fill"
+            self._refuse("serial", what, 'train with model.slot_choice = "joint" or "factorised"')
 
     def check(self, *, greedy: bool) -> None:
         """Refuse what only some systems can be asked.

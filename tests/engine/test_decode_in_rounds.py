@@ -142,19 +142,38 @@ def test_text_and_lists(runs: dict[str, Path], tmp_path: Path, form: Format) -> 
     [
         ("fractional", "decode.search=joint", "decode.search"),
         ("fractional", "decode.serial=true", "decode.serial"),
-        ("fractional", "decode.eod_penalty=1", "decode.eod_penalty"),
-        ("absolute", "decode.block_ngrams=3", "decode.block_ngrams"),
-        ("tiny", "decode.close_penalty=1", "decode.close_penalty"),
-        ("tiny", "decode.serial=true", "decode.serial"),
     ],
 )
-def test_settings_that_make_no_sense_are_refused(
-    runs: dict[str, Path], tiny: Tiny, tmp_path: Path, kind: str, override: str, key: str
+def test_searches_that_do_not_exist_are_refused(
+    runs: dict[str, Path], tmp_path: Path, kind: str, override: str, key: str
+) -> None:
+    with pytest.raises(UsageError) as error:
+        decoded(runs[kind], tmp_path, override, split="test")
+    assert error.value.where == key
+
+
+@pytest.mark.parametrize(
+    ("kind", "override"),
+    [
+        ("fractional", "decode.eod_penalty=1"),
+        ("absolute", "decode.block_ngrams=1"),
+        ("tiny", "decode.close_penalty=1"),
+        ("tiny", "decode.serial=true"),
+    ],
+)
+def test_settings_of_other_searches_change_nothing_and_are_named(
+    runs: dict[str, Path],
+    tiny: Tiny,
+    tmp_path: Path,
+    kind: str,
+    override: str,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     run = tiny.run if kind == "tiny" else runs[kind]
-    with pytest.raises(UsageError) as error:
-        decoded(run, tmp_path, override, split="test")
-    assert error.value.where == key
+    usual, how = decoded(run, tmp_path, split="test", n_best=3)[1], override.partition("=")[0]
+    assert f"{how} has no effect with" not in capsys.readouterr().err
+    assert decoded(run, tmp_path, override, split="test", n_best=3)[1] == usual
+    assert f"{how} has no effect with" in capsys.readouterr().err
 
 
 def test_outputs_are_no_longer_than_asked(runs: dict[str, Path], tmp_path: Path) -> None:
