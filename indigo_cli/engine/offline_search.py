@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from indigo_cli.core import console
-from indigo_cli.core.settings import apply_overrides, parse_section
+from indigo_cli.core.settings import apply_overrides, parse_section, place_of
 from indigo_cli.data.files import STANDARD_STREAM, refuse_existing, sha256_file
 from indigo_cli.data.orders_file import read_order_rows, write_orders
 from indigo_cli.engine.checkpoint import MODEL_FILE
@@ -118,17 +118,26 @@ def search_config(run: LoadedRun, overrides: Sequence[str]) -> SearchConfig:
     """Return the run's [search] section with other settings; a run that never searched has the usual ones.
 
     Args:
-        overrides: `search.key=value`.
+        overrides: `search.key=value`. The reference can be `l2r` or `none`; a note says so of another one of the run.
 
     Raises:
-        UsageError, RecipeError: a wrong setting.
+        UsageError, RecipeError: a wrong setting, or another reference set here.
     """
     written, places = apply_overrides({"search": {}}, overrides)
     table = {**asdict(run.recipe.search), **with_preset(written["search"])}
     config, faults = parse_section(SearchConfig, table, prefix=("search",), places=places)
     if config is None:
         raise RecipeError(faults)
-    return config
+    if config.reference in ("l2r", NO_REFERENCE):
+        return config
+    key = ("search", "reference")
+    if key in places:
+        fix = f'set it to "l2r" or "{NO_REFERENCE}"; `indigo reorder` writes files of other orders'
+        raise UsageError(
+            f"only l2r can compete offline, not {config.reference!r}", where=place_of(key, places), fix=fix
+        )
+    console.note(f"search.reference = {config.reference!r} competes in training only")
+    return replace(config, reference=NO_REFERENCE)
 
 
 def _learnt(run: LoadedRun) -> SearchConfig:
@@ -168,6 +177,7 @@ class _Job:
             "slot_weight": config.slot_weight,
             "gumbel": config.gumbel,
             "whole_words": config.whole_words,
+            "reference": config.reference,
             "seed": searcher.seed,
         }
         # Batches may be cut in another way when a search goes on, e.g. with less memory: scores stay within 1e-4.
@@ -248,7 +258,8 @@ class _Job:
                 health.add(self._found_target(found, item))
                 self._count(item)
         figures = health.row()
-        rows = (replace(found.row, parts=None, bound=None) for n in range(self.count) for found in self._read(n)[1])
+        competes = self.searcher.config.has_reference
+        rows = (found.ranked(with_l2r=competes) for n in range(self.count) for found in self._read(n)[1])
         write_orders(self.path, {**self.header(), SEARCH: figures}, rows, overwrite=self.replaces)
         self.parts.remove()
         return self.summary(figures, seconds)
