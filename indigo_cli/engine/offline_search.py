@@ -136,17 +136,16 @@ def search_config(run: LoadedRun, overrides: Sequence[str]) -> SearchConfig:
         raise UsageError(
             f"only l2r can compete offline, not {config.reference!r}", where=place_of(key, places), fix=fix
         )
-    console.note(f"search.reference = {config.reference!r} competes in training only")
+    console.note(f"search.reference = {config.reference!r} competes in training only: here nothing does")
     return replace(config, reference=NO_REFERENCE)
 
 
-def _learnt(run: LoadedRun) -> SearchConfig:
-    """Return how the run came by its orders: it searched, or it has learnt a predefined one from the start."""
+def _advised(run: LoadedRun, reference: str) -> SearchConfig:
+    """Return what advice on the figures goes by: what the run learnt first, and what competes in the file."""
     name = run.recipe.order.name
     if name == SEARCHED:
-        config: SearchConfig = run.recipe.search
-        return config
-    return SearchConfig(bootstrap_order=name if name in ORDERS else "l2r", reference=NO_REFERENCE)
+        return replace(run.recipe.search, reference=reference)
+    return SearchConfig(bootstrap_order=name if name in ORDERS else "l2r", reference=reference)
 
 
 class _Job:
@@ -287,7 +286,8 @@ class _Job:
         if not isinstance(figures, dict) or not figures.keys() >= OrderHealth().row().keys():
             return None
         unit = "CPU second" if self.searcher.device.type == "cpu" else "device second"
-        return SearchSummary(figures, learnt=_learnt(self.run), output=self.path, unit=unit, seconds=seconds)
+        config = _advised(self.run, self.searcher.config.reference)
+        return SearchSummary(figures, config, self.path, unit=unit, seconds=seconds)
 
     def _count(self, item: Item) -> None:
         for count, happened in (

@@ -93,6 +93,7 @@ def test_left_to_right_competes(search: Search, tiny: Tiny) -> None:
         joined += row.orders != alone.orders
     assert 0 < joined < len(free)
     assert read_order_rows(search.output)[0]["reference"] == "l2r"
+    assert search.summary is not None and search.summary.config.reference == "l2r"  # no advice to let it compete
 
 
 def test_other_references_compete_in_training_only(search: Search, capsys: pytest.CaptureFixture[str]) -> None:
