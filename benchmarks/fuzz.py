@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from tests.fuzz.readers import MAKERS, Subject, judge
+from tests.fuzz.readers import MAKERS
+from tests.fuzz.subject import Subject, judge
 
 KEPT = Path("runs/fuzz").resolve()
 

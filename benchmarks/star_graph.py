@@ -5,13 +5,15 @@ python benchmarks/star_graph.py FOLDER [--size small|large] [--runs l2r sao-4 sa
 
 Trains each run with each seed, decodes the test set with beams 1 and 5, and prints a row as soon as it is known: exact
 match over all, over the out-stars and over the in-stars. A run is `l2r`, or `sao-B` for a search with beam B. Rows are
-added to FOLDER/results.tsv, too; what stands there is not computed again, and a training that was interrupted goes on
-where it stood, so the same command can be given again, or with more seeds. Recipes and items are those of `indigo demo
---task star-graph`; each item is seen once. CPU seconds are those of training, validations included, on one thread.
+added to FOLDER/results.tsv, too; what stands there is not computed again (take another FOLDER when a recipe of the demo
+has changed), and a training that was interrupted goes on where it stood, so the same command can be given again, or
+with more seeds. Recipes and items are those of `indigo demo --task star-graph`; each item is seen once. CPU seconds are
+those of training, validations included, on one thread.
 """
 
 import argparse
 import json
+import re
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -29,8 +31,8 @@ from indigo_cli.recipe import load_recipe
 
 BEAMS = (1, 5)
 NUM_VALIDATIONS = 5
-UPDATES = {"small": (1000, 200), "large": (2000, 500)}
-"""Updates of each size, and how many of them are for bootstrapping."""
+UPDATES = {"small": (700, 175), "large": (2000, 500)}
+"""Updates of each size, and how many of them are for bootstrapping; of the small one as in the demo."""
 COLUMNS = ("arms", "length", "names", "run", "updates", "boot", "paths", "seed", "settings", "CPU s")
 FIGURES = tuple(f"{half} {beam}" for beam in BEAMS for half in ("all", *HALVES))
 
@@ -186,7 +188,7 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--size", choices=UPDATES, default="small")
-    parser.add_argument("--runs", nargs="+", default=["l2r", "sao-4", "sao-1"])
+    parser.add_argument("--runs", nargs="+", type=name_of_run, default=["l2r", "sao-4", "sao-1"])
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--jobs", type=int, default=1, help="trainings side by side")
     parser.add_argument("--arms", type=int)
@@ -197,6 +199,13 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--paths", type=int, default=100, help="of an update")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="of the recipe; repeatable")
     return parser.parse_args()
+
+
+def name_of_run(text: str) -> str:
+    """Refuse what is no run."""
+    if not re.fullmatch("l2r|sao-[1-9][0-9]*", text):
+        raise argparse.ArgumentTypeError(f"a run is l2r or sao-B, not {text!r}")
+    return text
 
 
 def show(cells: Sequence[str]) -> None:

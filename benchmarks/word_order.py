@@ -6,9 +6,9 @@ The data are windows of 5 to 9 words that follow each other in the docstrings of
 among the 1,000 most frequent ones; what comes in is the sorted bag. Windows for testing come from sentences of their
 own. Each row of ROWS is a recipe; all rows of a seed see the same windows in the same order. Updates are half as large
 as in SAO.md, for three seeds instead of one. Trains what is missing in FOLDER (an interrupted training goes on),
-decodes 2,500 test windows with beams 1 to 20, equal strings merged and not, and prints the table of everything that
-stands there: BLEU and exact match, and the difference to `l2r` with an interval over items and seeds (both drawn anew,
-1,000 times). `--report` prints the table alone and draws FOLDER/word_order.png.
+decodes 2,500 test windows with beams 1 to 20, equal strings merged and not, prints the table of everything that stands
+there, and draws FOLDER/word_order.png: BLEU and exact match, and the difference to `l2r` with an interval over items
+and seeds (both drawn anew, 1,000 times). `--report` does no more than table and picture.
 """
 
 import argparse
@@ -44,6 +44,7 @@ NUM_TRAIN, NUM_VALID, NUM_TEST = 285_000, 500, 2_500
 POOL = 18_000
 """Windows of the rows that come back to each: 8 visits in 2,000 updates."""
 DRAWS = 1000
+SEEDS = range(10)
 
 RECIPE = """
 name = "word-order"
@@ -106,7 +107,9 @@ ROWS: dict[str, tuple[str, ...]] = {
     ),
 }
 """Rows named pool-... see POOL windows several times; `pool-offline` goes on from `pool-bootstrap`, whose weights find
-its orders, and the learning rate of that time."""
+its orders, and the learning rate of that time. Its CPU seconds are those of its own updates alone."""
+FIRST = {"pool-offline": "pool-bootstrap"}
+"""Rows that go on from another one."""
 
 
 def data_of(row: str) -> str:
@@ -201,11 +204,12 @@ class Job:
         recipe = load_recipe(self.folder / f"{name}.toml", [f"seed={self.seed}", *ROWS[self.row]])
         orders: tuple[str, ...] = ()
         init: Path | None = None
-        if self.row == "pool-offline":
-            init = Job(self.folder, "pool-bootstrap", self.seed).run
+        if self.row in FIRST:
+            init = Job(self.folder, FIRST[self.row], self.seed).run
             found = init / "train.orders.jsonl"
             if not found.exists():
-                search_split(init, split="train", output=str(found), overrides=["search.beam_size=4"], runtime=runtime)
+                how = ["search.beam_size=4"]
+                search_split(init, split="train", output=str(found), overrides=how, runtime=runtime, resume=True)
             orders = (str(found),)
         train(
             recipe,
@@ -281,7 +285,7 @@ def report(folder: Path) -> None:
     stats: dict[tuple[str, int, bool], dict[int, np.ndarray]] = {}
     seconds: dict[str, list[float]] = {}
     for row in ROWS:
-        for seed in range(10):
+        for seed in SEEDS:
             job = Job(folder, row, seed)
             if job.is_done:
                 seconds.setdefault(row, []).append(job.cpu_seconds())
@@ -339,19 +343,32 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--rows", nargs="+", choices=ROWS, default=["l2r", "l2r-cpu", "sao", "average"])
-    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
+    parser.add_argument("--seeds", nargs="+", type=int, choices=SEEDS, default=[0, 1, 2])
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--report", action="store_true")
     options = parser.parse_args()
     if not options.report:
         write_data(options.folder)
-        jobs = [Job(options.folder, row, seed) for seed in options.seeds for row in options.rows]
-        with ProcessPoolExecutor(options.jobs, get_context("spawn"), max_tasks_per_child=1) as pool:
-            running = {pool.submit(job.measure): job for job in jobs if not job.is_done}
-            for done in as_completed(running):
-                done.result()
-                print(running[done].row, running[done].seed, f"{running[done].cpu_seconds():.0f} CPU-s", flush=True)
+        missing = [Job(options.folder, row, seed) for seed in options.seeds for row in options.rows]
+        missing = [job for job in missing if not job.is_done]
+        measure_all([job for job in missing if job.row not in FIRST], options.jobs)
+        measure_all([job for job in missing if job.row in FIRST], options.jobs)
     report(options.folder)
+
+
+def measure_all(jobs: Sequence[Job], at_once: int) -> None:
+    """Do jobs side by side.
+
+    Raises: SystemExit if a row is missing that one of them goes on from.
+    """
+    for job in jobs:
+        if job.row in FIRST and not Job(job.folder, FIRST[job.row], job.seed).is_done:
+            raise SystemExit(f"{job.row} goes on from {FIRST[job.row]}: give that row, too")
+    with ProcessPoolExecutor(at_once, get_context("spawn"), max_tasks_per_child=1) as pool:  # CPU time by run
+        running = {pool.submit(job.measure): job for job in jobs}
+        for done in as_completed(running):
+            done.result()
+            print(running[done].row, running[done].seed, f"{running[done].cpu_seconds():.0f} CPU-s", flush=True)
 
 
 if __name__ == "__main__":

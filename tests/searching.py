@@ -9,7 +9,7 @@ from indigo_cli.engine.runtime import Runtime
 from indigo_cli.engine.search_parts import PARTS
 
 ONE_THREAD = Runtime(threads=1)
-SEEDED = ("search.beam_size=3", "search.dropout=0.2")
+SEEDED = ("search.beam_size=3", "search.dropout=0.2", "search.reference=none")
 
 
 class Search:

@@ -58,8 +58,9 @@ def search_orders(
 ) -> None:
     """Search the best generation orders of every known target, as an orders file for `train --orders`.
 
-    The search keeps dropout on, one mask for each sentence; the scores in the file are without. Finished blocks stand
-    in OUTPUT.parts until the file is whole: a search that was stopped goes on with --resume.
+    The search keeps dropout on, one mask for each sentence; the scores in the file are without. Left to right takes the
+    place of a worse order, unless search.reference is none. Finished blocks stand in OUTPUT.parts until the file is
+    whole: a search that was stopped goes on with --resume.
     """
     from indigo_cli.core import console
     from indigo_cli.engine.offline_search import search_split

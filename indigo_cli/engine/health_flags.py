@@ -61,7 +61,7 @@ def red_flags(figures: Mapping[str, Any], config: SearchConfig) -> Iterator[Flag
     """Yield the signs in one row of figures, see `OrderHealth.row`.
 
     Args:
-        config: How the run that trained the model searches; advice goes by it.
+        config: What advice goes by: how the run that trained the model searches, or what competes in a file.
     """
     if not figures["targets"]:
         return
@@ -71,7 +71,7 @@ def red_flags(figures: Mapping[str, Any], config: SearchConfig) -> Iterator[Flag
     if (gap := figures["best"] - figures["l2r"]) > NOTICEABLE:
         what = f"the best orders found cost {gap:.2f} nats a target more than left to right"
         if config.reference == "l2r":
-            what += "; training takes that where it is the better one"
+            what += "; that competes, and is taken where it is the better one"
             yield Flag("above_l2r", f"{what} (search.slot_weight = 3 may find better orders)", harmless=True)
         else:
             fix = 'search.reference = "l2r" lets it compete; a longer search.bootstrap_steps may help, too'

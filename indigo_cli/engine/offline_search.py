@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from indigo_cli.core import console
-from indigo_cli.core.settings import apply_overrides, parse_section
+from indigo_cli.core.settings import apply_overrides, parse_section, place_of
 from indigo_cli.data.files import STANDARD_STREAM, refuse_existing
 from indigo_cli.data.orders_file import read_order_rows, write_orders
 from indigo_cli.engine.distributed import Processes, check_shared, processes_of
@@ -116,26 +116,34 @@ def search_config(run: LoadedRun, overrides: Sequence[str]) -> SearchConfig:
     """Return the run's [search] section with other settings; a run that never searched has the usual ones.
 
     Args:
-        overrides: `search.key=value`.
+        overrides: `search.key=value`. The reference can be `l2r` or `none`; a note says so of another one of the run.
 
     Raises:
-        UsageError, RecipeError: a wrong setting.
+        UsageError, RecipeError: a wrong setting, or another reference set here.
     """
     written, places = apply_overrides({"search": {}}, overrides)
     table = {**asdict(run.recipe.search), **with_preset(written["search"])}
     config, faults = parse_section(SearchConfig, table, prefix=("search",), places=places)
     if config is None:
         raise RecipeError(faults)
-    return config
+    if config.reference in ("l2r", NO_REFERENCE):
+        return config
+    key = ("search", "reference")
+    if key in places:
+        fix = f'set it to "l2r" or "{NO_REFERENCE}"; `indigo reorder` writes files of other orders'
+        raise UsageError(
+            f"only l2r can compete offline, not {config.reference!r}", where=place_of(key, places), fix=fix
+        )
+    console.note(f"search.reference = {config.reference!r} competes in training only: here nothing does")
+    return replace(config, reference=NO_REFERENCE)
 
 
-def _learnt(run: LoadedRun) -> SearchConfig:
-    """Return how the run came by its orders: it searched, or it has learnt a predefined one from the start."""
+def _advised(run: LoadedRun, reference: str) -> SearchConfig:
+    """Return what advice on the figures goes by: what the run learnt first, and what competes in the file."""
     name = run.recipe.order.name
     if name == SEARCHED:
-        config: SearchConfig = run.recipe.search
-        return config
-    return SearchConfig(bootstrap_order=name if name in ORDERS else "l2r", reference=NO_REFERENCE)
+        return replace(run.recipe.search, reference=reference)
+    return SearchConfig(bootstrap_order=name if name in ORDERS else "l2r", reference=reference)
 
 
 class _Job:
@@ -166,6 +174,7 @@ class _Job:
             "slot_weight": config.slot_weight,
             "gumbel": config.gumbel,
             "whole_words": config.whole_words,
+            "reference": config.reference,
             "seed": searcher.seed,
         }
         # Batches may be cut in another way when a search goes on, e.g. with less memory: scores stay within 1e-4.
@@ -246,7 +255,8 @@ class _Job:
                 health.add(self._found_target(found, item))
                 self._count(item)
         figures = health.row()
-        rows = (replace(found.row, parts=None, bound=None) for n in range(self.count) for found in self._read(n)[1])
+        competes = self.searcher.config.has_reference
+        rows = (found.ranked(with_l2r=competes) for n in range(self.count) for found in self._read(n)[1])
         write_orders(self.path, {**self.header(), SEARCH: figures}, rows, overwrite=self.replaces)
         self.parts.remove()
         return self.summary(figures, seconds)
@@ -274,7 +284,8 @@ class _Job:
         if not isinstance(figures, dict) or not figures.keys() >= OrderHealth().row().keys():
             return None
         unit = "CPU second" if self.searcher.device.type == "cpu" else "device second"
-        return SearchSummary(figures, learnt=_learnt(self.run), output=self.path, unit=unit, seconds=seconds)
+        config = _advised(self.run, self.searcher.config.reference)
+        return SearchSummary(figures, config, self.path, unit=unit, seconds=seconds)
 
     def _count(self, item: Item) -> None:
         for count, happened in (

@@ -54,6 +54,21 @@ class Found:
     l2r: float
     num_nodes: int
 
+    def ranked(self, *, with_l2r: bool) -> OrdersRow:
+        """Return what an orders file says of the target.
+
+        Args:
+            with_l2r: Left to right competes: it takes the place of the worst order where it is better.
+        """
+        row = replace(self.row, parts=None, bound=None)
+        l2r = tuple(range(len(row.orders[0])))
+        if not with_l2r or l2r in row.orders:
+            return row
+        assert row.log_probs is not None
+        prices = [*zip(row.log_probs, row.orders, strict=True), (self.l2r, l2r)]
+        best = sorted(prices, key=lambda price: -price[0])[: len(row.orders)]  # stable: what was found stands first
+        return replace(row, orders=tuple(order for _, order in best), log_probs=tuple(price for price, _ in best))
+
 
 class OrderSearcher:
     """Searches with one loaded run.

@@ -51,7 +51,8 @@ class SearchConfig:
             beam_size best ones, all with the same weight, as one prefix tree. Of a file with several orders of a target
             `best` is the first one.
         temperature: Of `sample`: candidates have the chances softmax(log p / temperature).
-        reference: An order that is one more candidate in training, and in the loss of validations; `none` for none.
+        reference: An order that is one more candidate in training, and in the loss of validations; `none` for none. In
+            files of `search-orders` only `l2r` can be; it takes the place of a worse order.
         slot_weight: Of log p(slot) beside log p(word) while the beam chooses. Candidates are compared by log p.
         gumbel: Scale of Gumbel noise on the ranks of each step, in training.
         whole_words: Place the pieces of a word one after another, from left to right.

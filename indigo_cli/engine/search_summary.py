@@ -22,14 +22,14 @@ class SearchSummary:
 
     Args:
         figures: See `OrderHealth.row`.
-        learnt: How the run came by its orders; what is said of red flags goes by it.
+        config: What the run learnt first, and what competes in the file; what is said of red flags goes by it.
         output: Where the orders stand.
         unit: What `seconds` are.
         seconds: Of searching; 0 where the orders stood already.
     """
 
     figures: Mapping[str, Any]
-    learnt: SearchConfig
+    config: SearchConfig
     output: str
     unit: str = "CPU second"
     seconds: float = 0.0
@@ -41,6 +41,8 @@ class SearchSummary:
         rate = f", {targets / self.seconds:,.1f} targets a {self.unit}" if self.seconds else ""
         head = f"searched {targets:,} target{'s' * (targets != 1)}, {tokens:,} tokens{rate}"
         head += f"\nwritten to {'standard output' if self.output == STANDARD_STREAM else self.output}"
+        if self.config.has_reference:
+            head += "; left to right competes there, the figures are those of what was found"
         if not targets:
             return head
         figures = statistics([Column("", "The best orders", {}, named_figures(row))])
@@ -48,7 +50,7 @@ class SearchSummary:
 
     def flags(self) -> Iterator[Flag]:
         """Yield what looks wrong."""
-        yield from red_flags(self.figures, self.learnt)
+        yield from red_flags(self.figures, self.config)
 
 
 def _render(shown: RenderableType) -> str:

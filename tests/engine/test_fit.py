@@ -189,6 +189,15 @@ class TestResume:
         with pytest.raises(UsageError, match=r"train\.max_steps: 4 -> 5"):
             tiny.train(tmp_path / "run", line, "train.max_steps=5", resume=True)
 
+    def test_a_line_goes_on_where_a_run_was_stopped(self, tiny: Tiny, tmp_path: Path) -> None:
+        """Stopped by another limit than `max_steps`, which must stay."""
+        line = ("train.schedule=linear", "train.max_steps=12", "model.dropout=0.3")
+        tiny.train(tmp_path / "whole", *line)
+        assert 3 < tiny.train(tmp_path / "parts", *line, "train.max_epochs=1", "train.validate_every=99").step < 12
+        tiny.train(tmp_path / "parts", *line, resume=True)
+        assert same(state_of(tmp_path / "whole"), state_of(tmp_path / "parts"))
+        assert training_rows(tmp_path / "whole") == training_rows(tmp_path / "parts")
+
     def test_the_log_is_cut_back_to_the_checkpoint(self, tiny: Tiny, tmp_path: Path) -> None:
         """Rows that a killed run wrote after its last checkpoint, the last one half."""
         tiny.train(tmp_path / "whole", *INDIGO)

@@ -34,7 +34,7 @@ def figures(**changes: Any) -> Row:
         ({"best": 4.604, "l2r": 4.6}, FREE, ""),  # rounding
         ({"best": 5.1, "l2r": 4.6}, FREE, 'cost 0.50 nats a target more than left to right: search.reference = "l2r"'),
         ({"best": 5.1}, SearchConfig(reference="r2l"), 'search.reference = "l2r"'),
-        ({"best": 5.1}, SearchConfig(), "training takes that where it is the better one (search.slot_weight = 3"),
+        ({"best": 5.1}, SearchConfig(), "competes, and is taken where it is the better one (search.slot_weight = 3"),
         ({"word": 1.3, "slot": 3.0}, FREE, "words are 28.9 % of -log p, slots 66.7 %"),
         ({"word": 1.36}, FREE, ""),
         ({"word": 0.5}, SearchConfig(bootstrap_order="rnd"), ""),
@@ -51,7 +51,7 @@ def figures(**changes: Any) -> Row:
 def test_signs(changes: Row, config: SearchConfig, wanted: str) -> None:
     flags = list(red_flags(figures(**changes), config))
     assert len(flags) == bool(wanted) and all(wanted in flag.text for flag in flags)
-    assert [flag.harmless for flag in flags] == ["training takes" in wanted] * len(flags)
+    assert [flag.harmless for flag in flags] == ["is taken where" in wanted] * len(flags)
     assert all("search." in flag.text for flag in flags)
 
 

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from indigo_cli.data.orders_file import read_order_rows
 from indigo_cli.engine import offline_search, order_searcher
 from indigo_cli.engine.assign import OrderConfig
 from indigo_cli.engine.loaded_run import load_run
-from indigo_cli.engine.offline_search import search_split
+from indigo_cli.engine.offline_search import search_config, search_split
 from indigo_cli.engine.order_choice import Candidates
 from indigo_cli.engine.order_planner import OrderPlanner, Searching
 from indigo_cli.engine.order_searcher import OrderSearcher
@@ -75,6 +76,33 @@ def test_it_finds_what_training_finds_at_the_first_visit(search: Search, tiny: T
             real = told[0].orders[place, told[0].score[place].isfinite(), : int(batch.lengths[place])]
             found[line] = {tuple(order) for order in real.tolist()}
     assert found == rows
+
+
+def test_left_to_right_competes(search: Search, tiny: Tiny) -> None:
+    """As in training: it takes the place of the worst order where it is better, at the price of teacher forcing."""
+    free, joined = search(), 0
+    system, split = load_run(search.run, device=CPU).system, Corpus.open(tiny.corpus).split("train")
+    for place, (row, alone) in enumerate(zip(search("search.reference=l2r", overwrite=True), free, strict=True)):
+        source, target = split.source[place].tolist(), split.target[place].tolist()
+        l2r = tuple(range(len(target)))
+        steps = system.log_probs(collate(["x"], [source], [target], [[l2r]]))
+        orders = {l2r: float(steps.words.sum() + steps.slots.sum())} | prices(alone)
+        assert prices(row).keys() <= orders.keys()
+        best = sorted(orders.values(), reverse=True)[: len(alone.orders)]
+        assert list(prices(row).values()) == pytest.approx(best, rel=1e-4, abs=1e-4)
+        joined += row.orders != alone.orders
+    assert 0 < joined < len(free)
+    assert read_order_rows(search.output)[0]["reference"] == "l2r"
+    assert search.summary is not None and search.summary.config.reference == "l2r"  # no advice to let it compete
+
+
+def test_other_references_compete_in_training_only(search: Search, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(UsageError, match="only l2r can compete offline"):
+        search("search.reference=r2l")
+    run = load_run(search.run, device=CPU)
+    learnt = replace(run.recipe, search=SearchConfig(reference="r2l"))
+    assert search_config(replace(run, recipe=learnt), []) == SearchConfig(reference="none")
+    assert "competes in training only" in capsys.readouterr().err
 
 
 def test_what_is_found_depends_on_seed_and_dropout(search: Search) -> None:

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.fuzz.readers import MAKERS, judge
+from tests.fuzz.readers import MAKERS
+from tests.fuzz.subject import judge
 
 MOST_GROWTH_KIB = 300 << 10
 """So much may the memory of the process grow: the largest file here has 80 KB, some claim terabytes."""
