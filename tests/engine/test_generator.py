@@ -16,6 +16,7 @@ from indigo_cli.core.vocab import NUM_SPECIALS
 from indigo_cli.data.collate import collate, collate_source
 from indigo_cli.decoding.search import Sentence, search_batch
 from indigo_cli.engine import generator as module
+from indigo_cli.engine import searcher
 from indigo_cli.engine.generator import Generator, block_size
 from indigo_cli.engine.lines import EncodedLine
 from indigo_cli.engine.loaded_run import load_run
@@ -72,7 +73,7 @@ def test_only_lists_that_are_not_full_are_searched_again(tiny: Tiny, monkeypatch
     plain = make(tiny.run, "decode.beam_size=6", n_best=4)
     plain.wider = []
     short = {i for i, outputs in enumerate(lists(plain)) if num_finished(outputs) < 4}
-    monkeypatch.setattr(module, "search_batch", spy)
+    monkeypatch.setattr(searcher, "search_batch", spy)
     lists(generator)
     assert calls[0][:2] == (6, False) and len(calls[0][2]) == len(TEXT)
     assert calls[1][:2] == (6, True) and set(calls[1][2]) == short
@@ -90,7 +91,7 @@ def test_a_beam_that_was_not_filled_is_widened_all_the_same(tiny: Tiny, monkeypa
         found = search_batch(decoder, source, config, sentences, **options)
         return found if options["width"] == 8 else [hypotheses[:1] for hypotheses in found]
 
-    monkeypatch.setattr(module, "search_batch", narrow)
+    monkeypatch.setattr(searcher, "search_batch", narrow)
     found = lists(make(tiny.run, "decode.beam_size=2", n_best=2), ["jay koi", "ant"])
     assert [num_finished(outputs) for outputs in found] == [2, 2]
 

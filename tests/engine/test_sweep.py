@@ -70,7 +70,7 @@ def test_the_split_is_searched_once_for_each_combination(tiny: Tiny, monkeypatch
         widths.extend([options["width"]] * len(args[3]))
         return search_batch(*args, **options)
 
-    monkeypatch.setattr("indigo_cli.engine.generator.search_batch", counted)
+    monkeypatch.setattr("indigo_cli.engine.searcher.search_batch", counted)
     sweep(tiny.run, ["decode.beam_size=2..3"])
     assert widths == [2] * 8 + [3] * 8
 
