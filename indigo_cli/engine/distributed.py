@@ -7,6 +7,7 @@ more than a second, which every command would pay.
 """
 
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -183,10 +184,17 @@ def processes_of(runtime: Runtime, sharding: str = "none") -> Iterator[Processes
             yield Processes(rank, world, device)
         failed = False
     finally:
+        if device.type == "cpu":
+            # A thread of Gloo may still drop what belongs to Python from the last exchange, for which it wants the
+            # interpreter; the end of the group waits for that thread and does not let the interpreter go: a deadlock
+            # (torch 2.13). So let it finish first.
+            time.sleep(GLOO_REST)
         if device.type == "cpu" or not failed:  # NCCL would wait for the others here
             distributed.destroy_process_group()
 
 
+GLOO_REST = 0.05
+"""Seconds; what it waits for takes microseconds."""
 TORCHRUN = "start it with `torchrun --nproc-per-node N -m indigo_cli COMMAND ...`"
 
 
