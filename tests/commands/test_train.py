@@ -108,8 +108,8 @@ def test_faults_have_three_lines_and_leave_nothing(indigo: Run, tiny: Tiny, argu
 
 
 def test_a_non_finite_gradient_exits_1(indigo: Run, tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
-    def poisoned(ids: list[str], *rest: Any) -> Batch:
-        batch = collate(ids, *rest)
+    def poisoned(ids: list[str], *rest: Any, **options: Any) -> Batch:
+        batch = collate(ids, *rest, **options)
         batch.plan.weights[0] = math.nan
         return batch
 
@@ -127,10 +127,10 @@ def test_a_non_finite_gradient_exits_1(indigo: Run, tiny: Tiny, monkeypatch: pyt
 def test_signals_save_and_exit(
     indigo: Run, tiny: Tiny, monkeypatch: pytest.MonkeyPatch, number: signal.Signals, status: int
 ) -> None:
-    def asked_to_stop(ids: list[str], *rest: Any) -> Batch:
+    def asked_to_stop(ids: list[str], *rest: Any, **options: Any) -> Batch:
         monkeypatch.setattr(order_source, "collate", collate)
         os.kill(os.getpid(), number)
-        return collate(ids, *rest)
+        return collate(ids, *rest, **options)
 
     monkeypatch.setattr(order_source, "collate", asked_to_stop)
     line = ["train", tiny.recipe_path, "--corpus", tiny.corpus, "-o", "run"]

@@ -269,8 +269,8 @@ class TestNonFinite:
     def poison(self, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
         """Make the loss of one example, and so the gradient of its update, NaN."""
 
-        def poisoned(ids: list[str], *rest: Any) -> Batch:
-            batch = collate(ids, *rest)
+        def poisoned(ids: list[str], *rest: Any, **options: Any) -> Batch:
+            batch = collate(ids, *rest, **options)
             if name in ids:
                 batch.plan.weights[ids.index(name)] = math.nan
             return batch

@@ -133,8 +133,8 @@ class TestAfterAStop:
     def test_spikes(self, tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: int) -> None:
         """An example whose loss counts a hundred times is named each time it comes."""
 
-        def heavy(ids: list[str], *rest: Any) -> Batch:
-            batch = collate(ids, *rest)
+        def heavy(ids: list[str], *rest: Any, **options: Any) -> Batch:
+            batch = collate(ids, *rest, **options)
             if "train:7" in ids:
                 batch.plan.weights[ids.index("train:7")] = 100
             return batch

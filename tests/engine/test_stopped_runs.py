@@ -30,13 +30,13 @@ def at_batch(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, Callable[[], Non
     def arrange(number: int, action: Callable[[], None]) -> None:
         count = 0
 
-        def counted(ids: list[str], *rest: Any) -> Batch:
+        def counted(ids: list[str], *rest: Any, **options: Any) -> Batch:
             nonlocal count
             count += ids[0].startswith("train:")
             if count == number:
                 count += 1
                 action()
-            return collate(ids, *rest)
+            return collate(ids, *rest, **options)
 
         monkeypatch.setattr(order_source, "collate", counted)
 

@@ -102,12 +102,12 @@ def at_batch(monkeypatch: pytest.MonkeyPatch, number: int, action: Callable[[], 
     """Have process 1 do something when it makes its n-th training batch."""
     count = 0
 
-    def counted(ids: list[str], *rest: Any) -> Batch:
+    def counted(ids: list[str], *rest: Any, **options: Any) -> Batch:
         nonlocal count
         count += ids[0].startswith("train:")
         if count == number and is_second():
             action()
-        return collate(ids, *rest)
+        return collate(ids, *rest, **options)
 
     monkeypatch.setattr(order_source, "collate", counted)
 
@@ -140,8 +140,8 @@ class TestEnds:
     def test_a_gradient_that_is_not_finite_names_the_examples_of_all(
         self, tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        def poison(ids: list[str], *rest: Any) -> Batch:
-            batch = collate(ids, *rest)
+        def poison(ids: list[str], *rest: Any, **options: Any) -> Batch:
+            batch = collate(ids, *rest, **options)
             if ids[0].startswith("train:") and is_second():
                 batch.plan.weights.fill_(torch.nan)
             return batch
