@@ -26,6 +26,8 @@ from indigo_cli.recipe import load_recipe
 from tests.runs import log_of, names_in, same, state_of, training_rows, valid_rows
 from tests.tiny import Tiny, write_task
 
+pytestmark = pytest.mark.slow
+
 INDIGO = ("train.accumulate=2", "model.dropout=0.3")
 TRANSFORMER = ("model.system=transformer", "order.name=l2r", "model.dropout=0.3")
 
@@ -151,7 +153,6 @@ class TestLimits:
             TrainConfig(max_steps=0)
 
 
-@pytest.mark.slow
 class TestResume:
     @pytest.mark.parametrize("options", [INDIGO, TRANSFORMER])
     @pytest.mark.parametrize("stop", [1, 3, 4])
@@ -229,7 +230,6 @@ class TestResume:
         assert log_of(tmp_path / "whole") == log_of(tmp_path / "run")
 
     @pytest.mark.parametrize("share", [0.0, 0.5, 0.99])
-    @pytest.mark.slow
     def test_case_69_a_damaged_checkpoint_is_said_and_the_one_before_taken(
         self, tiny: Tiny, tmp_path: Path, capsys: pytest.CaptureFixture[str], share: float
     ) -> None:

@@ -25,6 +25,8 @@ from indigo_cli.engine.runtime import Runtime
 from indigo_cli.errors import UsageError
 from tests.tiny import WORDS, Tiny
 
+pytestmark = pytest.mark.slow
+
 CPU = torch.device("cpu")
 TEXT = [" ".join(words) for words in product(WORDS[::3], WORDS[1::5], WORDS[4:6])] + ["jay koi lærk gnu fox eel", "ant"]
 

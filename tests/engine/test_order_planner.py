@@ -17,6 +17,8 @@ from indigo_cli.engine.search_config import SearchConfig
 from tests.models.tiny import SOURCES, A, B, C, D, make_batch, make_system
 from tests.tensors import assert_close
 
+pytestmark = pytest.mark.slow
+
 TARGETS = [[B, A, C, A], [C], [D, A, D, B, A], [A, B, C]]
 DROPOUT = 0.3
 
@@ -80,7 +82,6 @@ def test_what_is_found_does_not_depend_on_the_batch(settings: dict[str, Any]) ->
     assert system.training
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
     [

@@ -29,6 +29,8 @@ from tests.runs import log_of, same, state_of, training_rows, valid_rows
 from tests.scoring import Score
 from tests.tiny import Tiny
 
+pytestmark = pytest.mark.slow
+
 SAO = ("order.name=sao", "search.beam_size=3", "train.validate_every=100")
 NOW = "search.bootstrap_steps=0"
 """Search from the first update on."""
@@ -81,7 +83,6 @@ class TestPhases:
         assert not same(state_of(tmp_path / "a"), state_of(tmp_path / "c"))
 
 
-@pytest.mark.slow
 class TestKept:
     def test_an_example_is_searched_at_every_refresh_th_visit(
         self, tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -114,7 +115,6 @@ class TestKept:
 
 
 class TestResume:
-    @pytest.mark.slow
     @pytest.mark.parametrize(
         "settings",
         [
@@ -155,7 +155,6 @@ class TestResume:
         assert "search.refresh, search.gumbel have no effect: a run on rnd does not search" in said
 
 
-@pytest.mark.slow
 class TestProcesses:
     @pytest.mark.parametrize("train_on", ["best", "average"])
     def test_contract_4_two_are_one_that_accumulates_twice_as_much(
@@ -182,7 +181,6 @@ class TestProcesses:
         assert torch.equal(states[0]["training.search.orders"], states[1]["training.search.orders"])
 
 
-@pytest.mark.slow
 class TestValidation:
     def test_the_loss_is_that_of_the_best_candidate(self, tiny: Tiny, tmp_path: Path) -> None:
         """Against teacher forcing of everything that competes; also while the run is bootstrapping."""
