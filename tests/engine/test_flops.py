@@ -167,6 +167,7 @@ def test_rounds_are_those_that_insert() -> None:
 
 
 class TestCommand:
+    @pytest.mark.slow
     def test_figures_go_to_stdout_where_no_text_does(self, tiny: Tiny, indigo: Indigo, tmp_path: Path) -> None:
         options = ("decode", tiny.run, "--split", "test", "--beam", "2")
         (tmp_path / "in.txt").write_text("bee cat\n\ndog\n", "utf-8")
