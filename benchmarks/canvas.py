@@ -9,8 +9,8 @@ of order, in parts, or lengthened, or if something stands in a closed gap: read 
 
 Then the first N lines (default: all) are decoded with so many per cent of the words of their reference given, drawn by
 seed and line: the words of 25 % are among those of 50 %. Nothing says where others are missing, unless --marked puts a
-`[gap]` there. Tokens of the run's tokenizer are the words. Traces and canvases stay in FOLDER, a folder a run; what
-stands there is not decoded again.
+`[gap]` there. Tokens of the run's tokenizer are the words. Traces and canvases stay in FOLDER, a folder for each name
+of a run; what stands there is not decoded again.
 """
 
 import argparse
@@ -61,20 +61,24 @@ class Bench:
 
     def decode(self, name: str, sources: Iterable[str], canvases: Iterable[str]) -> Iterator[TraceRecord]:
         """Decode lines from their canvases, unless that has been done."""
-        files = {side: self.folder / f"{name}.{side}" for side in ("source", "canvas")}
+        files = {self.folder / f"{name}.source": sources, self.folder / f"{name}.canvas": canvases}
         output = self.folder / f"{name}.traces.jsonl"
-        if not output.exists():
-            for path, lines in zip(files.values(), (sources, canvases), strict=True):
-                path.write_text("".join(f"{line}\n" for line in lines), "utf-8")
-            generate(
-                self.run.folder.path,
-                source=str(files["source"]),
-                canvas=str(files["canvas"]),
-                output=str(output),
-                form=Format.jsonl,
-                checkpoint=self.checkpoint,
-                overrides=self.overrides,
-            )
+        for path, lines in files.items():
+            text = "".join(f"{line}\n" for line in lines)
+            if output.exists() and path.read_text("utf-8") != text:
+                raise SystemExit(f"{output} is of other lines: name another FOLDER")
+            path.write_text(text, "utf-8")
+        source, canvas = map(str, files)
+        generate(
+            self.run.folder.path,
+            source=source,
+            canvas=canvas,
+            output=str(output),
+            form=Format.jsonl,
+            checkpoint=self.checkpoint,
+            overrides=self.overrides,
+            resume=True,
+        )
         return read_traces(output)[1]
 
     def words(self, line: int) -> list[str]:

@@ -2,7 +2,7 @@
 
     python benchmarks/kill.py [KILLS] [SEED] [COMMAND...]
 
-KILLS of each command of `tests/kill_commands.py` (10 by default: 70 in all). After each, what stands under a final name
+KILLS of each command of `tests/kill_commands.py` (10 by default: 80 in all). After each, what stands under a final name
 must be whole and no worker may live on; run again, the command must end with what an undisturbed run ends with, bit for
 bit. Prints a line for each command, then every fault.
 """

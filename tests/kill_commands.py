@@ -25,7 +25,7 @@ from tests.runs import log_of, names_in, same, state_of, without_clocks
 from tests.tiny import write_task
 
 SIZES = {"train": 60_000, "valid": 60, "test": 1_100}
-"""Three blocks of `search-orders` in test."""
+"""Three blocks of `search-orders`, and of `decode` with four hypotheses a line, in test."""
 SETTINGS = ("train.max_steps=40", "train.save_every=2", "train.validate_every=8", "train.keep=1", "model.dropout=0.3")
 TRAINING = tuple(word for setting in SETTINGS for word in ("--set", setting))
 CHILD_SECONDS = 10.0
@@ -82,6 +82,15 @@ JOBS = {
         ("decode", "../run", "--input", "../test.src", "--format", "jsonl", "-o", "made/out.jsonl"),
         "made",
         at_once=True,
+    ),
+    "decode --resume": Job(
+        (
+            *("decode", "../run", "--input", "../test.src", "--format", "jsonl", "--n-best", "4", "--resume"),
+            *("-o", "made/out.jsonl"),
+        ),
+        "made",
+        again=(),
+        kills_in_a_row=3,
     ),
     "search-orders": Job(
         ("search-orders", "../run", "--split", "test", "--beam", "3", "-o", "made/out.jsonl"),

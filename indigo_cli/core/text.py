@@ -14,7 +14,7 @@ from indigo_cli.core.line_tokenizer import BagTokenizer, LineSettings, LineToken
 from indigo_cli.core.protect import check_pattern
 from indigo_cli.core.spelling import SPELLINGS
 from indigo_cli.core.truecase import Truecaser, recase
-from indigo_cli.core.vocab import Vocabulary
+from indigo_cli.core.vocab import NUM_SPECIALS, Vocabulary
 from indigo_cli.errors import DataError
 
 FORMAT = "indigo-codecs"
@@ -51,6 +51,12 @@ class SideCodec:
     def line_settings(self) -> LineSettings:
         """What turns a raw line into words, but for truecasing."""
         return LineSettings(self.tokenizer_name, self.lang, self.lowercase, self.spelling, self.protected)
+
+    @property
+    def continuing(self) -> list[int]:
+        """Ids of pieces whose word goes on; none without BPE, where a token that ends in `@@` is a word of the text."""
+        tokens = self.vocabulary.tokens if self.bpe is not None else ()
+        return [NUM_SPECIALS + i for i, token in enumerate(tokens) if token.endswith(bpe_module.CONTINUES)]
 
     @cached_property
     def _lines(self) -> LineTokenizer:

@@ -38,5 +38,6 @@ class CanvasOrders:
         for place, found in zip(places, self._searcher.find(items), strict=True):
             line = block[place]
             assert line.canvas is not None
-            lines[place] = replace(line, canvas=replace(line.canvas, order=found.row.orders[0]))
+            best = found.ranked(with_l2r=True).orders[0]  # a narrow beam may have missed it
+            lines[place] = replace(line, canvas=replace(line.canvas, order=best))
         return lines

@@ -73,6 +73,11 @@ class FlopCounter(TorchDispatchMode):
         self._parts = {code_of(function): part for part, functions in PARTS.items() for function in functions}
         self._whole: set[Any] = set()  # operations that are not made of others
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Tell torch not to load its compiler, which takes seconds, only to keep it away from here."""
+        return False
+
     @property
     def total(self) -> int:
         """Of all parts."""

@@ -1,6 +1,7 @@
 """A run and raw text -> text, n-best lists or traces, in input order."""
 
 import io
+import os
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -25,6 +26,8 @@ from indigo_cli.engine.nbest import Output
 from indigo_cli.engine.runtime import Runtime
 from indigo_cli.engine.writers import WRITERS
 from indigo_cli.errors import DataError, UsageError
+
+_UNKNOWN = " (such a file does not say by what run and settings it was made)"
 
 
 @dataclass
@@ -140,12 +143,15 @@ def generate(
             inputs = {"input": f"{corpus.digest} {split}" if split else sha256_file(source)}
             if canvas:
                 inputs["canvas"] = sha256_file(canvas)
-            kept = KeptBlocks(output, {**inputs, **_facts(generator, form)})
+            header = loaded.header() if form is Format.jsonl else None
+            kept = KeptBlocks(output, {**inputs, **_facts(generator, form)}, header)
             found = processes.first_does(partial(kept.begin, opened))
             if found is None:
-                console.note(f"{output} stands already, whole: nothing is decoded")
+                console.note(f"{output} stands already: nothing is decoded{'' if header else _UNKNOWN}")
                 return summary
             done = found
+        elif output != STANDARD_STREAM:
+            processes.first_does(partial(KeptBlocks(output, {}).begin_anew, overwrite=overwrite))
 
         def work(numbered: tuple[int, list[EncodedLine]]) -> list[list[Output]] | None:
             number, block = numbered
@@ -215,9 +221,10 @@ def _check_resumable(source: str, split: str, canvas: str, *, overwrite: bool, c
         raise UsageError("--resume keeps what --overwrite deletes", where="--resume", fix=fix)
     if count_flops:
         raise UsageError("what a whole decoding costs is measured in one go", where="--count-flops", fix="leave it out")
-    if STANDARD_STREAM in (canvas, source if not split else ""):
-        what = "standard input cannot be read again when decoding goes on"
-        raise UsageError(what, where="--resume", fix="name a file with --input, or a --split")
+    for path in (canvas, "" if split else source):
+        if path == STANDARD_STREAM or (os.path.exists(path) and not os.path.isfile(path)):
+            what = "standard input or a pipe cannot be read again when decoding goes on"
+            raise UsageError(what, where="--resume", fix="name a file with --input, or a --split")
 
 
 def _facts(generator: Generator, form: Format) -> dict[str, Any]:

@@ -5,9 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from indigo_cli.core.bpe import CONTINUES
 from indigo_cli.core.text import SideCodec
-from indigo_cli.core.vocab import NUM_SPECIALS
 from indigo_cli.data.collate import Ids
 from indigo_cli.orders import OrderContext
 from indigo_cli.orders.random_order import draw, streams
@@ -16,7 +14,7 @@ FIRST_NUMBER = 1 << 40
 """Of the numbers drawn for a target: orders use those below."""
 
 
-class GivenWords:
+class GivenDraw:
     """Puts the given words of each target in front of its order. The pieces of a word are given together.
 
     Args:
@@ -27,9 +25,8 @@ class GivenWords:
     """
 
     def __init__(self, codec: SideCodec, *, rate: float, seed: int) -> None:
-        tokens = codec.vocabulary.tokens if codec.bpe is not None else ()  # else a token that ends in `@@` is a word
-        continues = [token.endswith(CONTINUES) for token in tokens]
-        self._goes_on = np.array([False] * NUM_SPECIALS + continues) if tokens else np.zeros(0, dtype=np.bool_)
+        self._goes_on = np.zeros(len(codec.vocabulary), dtype=np.bool_)
+        self._goes_on[codec.continuing] = True
         self._low, self._high = max(0.0, 2 * rate - 1), min(1.0, 2 * rate)
         self._seed = seed
 
@@ -55,7 +52,7 @@ class GivenWords:
 
     def _drawn(self, target: NDArray[np.int64], stream: np.uint64) -> NDArray[np.bool_]:
         """Return (T,) bool: which tokens are given."""
-        goes_on = self._goes_on[target] if len(self._goes_on) else np.zeros(len(target), dtype=np.bool_)
+        goes_on = self._goes_on[target]
         word = np.cumsum(np.concatenate(([False], ~goes_on[:-1])))[: len(target)]
         number = FIRST_NUMBER + np.concatenate(([0], 1 + word))
         chance = (draw(np.full(len(number), stream), number) >> np.uint64(11)) * 2.0**-53

@@ -11,16 +11,17 @@ instant loses unfinished blocks alone, and FILE is the same as that of a decodin
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Any
 
 from indigo_cli.core.format import check_header, read_object
 from indigo_cli.data.files import atomic_write_text
+from indigo_cli.data.traces_file import read_traces
 from indigo_cli.engine.run_folder import LOCK_FILE, lock_folder
-from indigo_cli.engine.search_parts import check_same, parts_folder
-from indigo_cli.errors import DataError
+from indigo_cli.engine.search_parts import AGAIN, PARTS, check_same, parts_folder
+from indigo_cli.errors import DataError, UsageError
 
 FORMAT = "indigo-decode-parts"
 VERSION = 1
@@ -35,36 +36,60 @@ class KeptBlocks:
     Args:
         output: The file.
         facts: Settings and digests that every block depends on, by the name that a user knows.
+        header: Of the traces that are to be written; other formats do not say what made them.
     """
 
-    def __init__(self, output: str, facts: Mapping[str, Any]) -> None:
-        self.output, self.facts = output, dict(facts)
-        self.folder = Path()
+    def __init__(self, output: str, facts: Mapping[str, Any], header: Mapping[str, Any] | None = None) -> None:
+        self.output, self.facts, self.header = output, dict(facts), header
+        self.folder = Path(output + PARTS)
 
     def begin(self, opened: ExitStack) -> frozenset[int] | None:
         """Return which blocks are finished; None if the output is whole already.
 
         Raises:
-            UsageError: the output is a stream, another process works here, or the blocks were made in another way.
-            DataError: the folder is damaged.
+            UsageError: the output is a stream, another process works here, or what stands was made in another way.
+            DataError: the folder is damaged, or the output is something else.
         """
-        self.folder = opened.enter_context(parts_folder(self.output, resume=True))
-        stands = os.path.lexists(self.output)
+        opened.enter_context(parts_folder(self.output, resume=True))
+        stands = os.path.isfile(self.output)
+        if stands and self.header is not None:
+            header = {"ensemble": None, **self.header}
+            check_same(read_traces(self.output)[0], header, what="the file was made", where=f"{self.output}:1")
         if stands and not self.folder.exists():
             return None
-        opened.enter_context(lock_folder(self.folder, "another process decodes into this file"))
-        self._check_facts()
+        opened.enter_context(self._lock())
+        done = frozenset(int(name[1]) for name in map(PART.fullmatch, os.listdir(self.folder)) if name)
+        self._check_facts(done)
         if stands:  # killed at the very end
             self.remove()
             return None
-        return frozenset(int(name[1]) for name in map(PART.fullmatch, os.listdir(self.folder)) if name)
+        return done
 
-    def _check_facts(self) -> None:
+    def begin_anew(self, *, overwrite: bool) -> None:
+        """Leave no blocks beside an output that is made in one go: they would seem to be its own.
+
+        Raises:
+            UsageError: there are some, and nobody said that they may go.
+        """
+        if not self.folder.is_dir() or not any(map(OWN_FILES.fullmatch, os.listdir(self.folder))):
+            return
+        if not overwrite:
+            raise UsageError("an unfinished decoding stands here", where=str(self.folder), fix=AGAIN)
+        with self._lock():
+            self.remove()
+
+    def _lock(self) -> AbstractContextManager[None]:
+        return lock_folder(self.folder, "another process decodes into this file")
+
+    def _check_facts(self, done: Collection[int]) -> None:
         path = self.folder / FACTS_FILE
-        fix = f"delete {self.folder}, which begins anew"
+        fix = "begin anew with --overwrite"
         try:
             facts = read_object(path.read_bytes())
-        except FileNotFoundError:
+        except FileNotFoundError as error:
+            if done:
+                what = f"the folder of finished blocks does not say what they belong to ({FACTS_FILE} is missing)"
+                raise DataError(what, where=str(self.folder), fix=fix) from error
             content = {"format": FORMAT, "version": VERSION, **self.facts}
             atomic_write_text(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
             return

@@ -12,7 +12,7 @@ from indigo_cli.data.collate import Ids, collate
 from indigo_cli.data.corpus import Corpus
 from indigo_cli.data.fresh_pieces import FreshPieces, why_no_effect
 from indigo_cli.engine.assign import FlatOrders, OrderConfig, order_context, orders_for_split
-from indigo_cli.engine.given_words import GivenWords
+from indigo_cli.engine.given_words import GivenDraw
 from indigo_cli.orders import ORDERS, OrderContext, Targets
 
 _Rows = tuple[Sequence[Ids], Sequence[Ids], Sequence[Ids]]
@@ -55,7 +55,7 @@ class OrderedSplit:
         if bpe_dropout and not why_no_effect(corpus):
             for side, codec in (("source", corpus.codecs.source), ("target", corpus.codecs.target)):
                 self._fresh[side] = FreshPieces(codec, rate=bpe_dropout, key=f"{seed} {name} {side}")
-        self._given = GivenWords(corpus.codecs.target, rate=given_rate, seed=seed) if given_rate else None
+        self._given = GivenDraw(corpus.codecs.target, rate=given_rate, seed=seed) if given_rate else None
         self._context: tuple[int, OrderContext] | None = None
 
     def __len__(self) -> int:

@@ -4,9 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from indigo_cli.core.bpe import CONTINUES
 from indigo_cli.core.trace import Hypothesis
-from indigo_cli.core.vocab import NUM_SPECIALS
 from indigo_cli.data.batch import Source
 from indigo_cli.decoding.config import DecodeConfig
 from indigo_cli.decoding.one_slot import OneSlot
@@ -44,8 +42,7 @@ class Searcher:
             penalty = self.config.close_penalty  # it says when slots are left alone; when all are, this is the end
             self._decoder = OneSlot(run.system, close_penalty=penalty)
             self.config = replace(self.config, close_penalty=0.0, eod_penalty=self.config.eod_penalty + penalty)
-        tokens = run.codecs.target.vocabulary.tokens if run.codecs.target.bpe is not None else ()
-        self.continuing = [NUM_SPECIALS + i for i, token in enumerate(tokens) if token.endswith(CONTINUES)]
+        self.continuing = run.codecs.target.continuing
 
     def _refuse(self, key: str, what: str, fix: str) -> None:
         raise UsageError(f"{what} ({self.run.folder.path})", where=f"decode.{key}", fix=fix)

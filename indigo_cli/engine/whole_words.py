@@ -7,22 +7,21 @@ import torch
 from torch import Tensor
 
 from indigo_cli.core import console
-from indigo_cli.core.bpe import CONTINUES
 from indigo_cli.core.text import SideCodec
-from indigo_cli.core.vocab import NUM_SPECIALS, Vocabulary
 
 
 class WholeWords:
     """Tells the first pieces of words from others.
 
     Args:
-        vocabulary: Of the targets.
+        codec: Of the targets.
         device: Where they are.
     """
 
-    def __init__(self, vocabulary: Vocabulary, device: torch.device) -> None:
-        goes_on = [False] * NUM_SPECIALS + [token.endswith(CONTINUES) for token in vocabulary.tokens]
-        self._goes_on = torch.tensor(goes_on, device=device)
+    def __init__(self, codec: SideCodec, device: torch.device) -> None:
+        self._goes_on = torch.zeros(len(codec.vocabulary), dtype=torch.bool)
+        self._goes_on[codec.continuing] = True
+        self._goes_on = self._goes_on.to(device)
 
     def first_pieces(self, target_ST: Tensor) -> Tensor:
         """Return (S, T) bool: True where a word begins; each place of the padding counts as one."""
@@ -32,7 +31,7 @@ class WholeWords:
 
 def whole_words(codec: SideCodec, device: torch.device) -> WholeWords | None:
     """Return what `search.whole_words` asks for; None, and a note, where the targets have no pieces of words."""
-    if codec.bpe is None:  # a token that ends in `@@` is a word of the text there
+    if codec.bpe is None:
         console.note("search.whole_words has no effect: the targets have no pieces of words")
         return None
-    return WholeWords(codec.vocabulary, device)
+    return WholeWords(codec, device)

@@ -1,4 +1,4 @@
-"""`kill -9` of whole commands at random instants: three kills; `benchmarks/kill.py` makes 70 of the same."""
+"""`kill -9` of whole commands at random instants: three kills; `benchmarks/kill.py` makes 80 of the same."""
 
 import pytest
 

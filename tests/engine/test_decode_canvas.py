@@ -127,6 +127,21 @@ def test_given_words_come_in_the_best_order(tiny: Tiny, scored: Score, tmp_path:
     assert tuple(place[at] for at in record.order[:3]) == rows[0].orders[0]
 
 
+def test_the_best_order_is_none_worse_than_left_to_right(tiny: Tiny, scored: Score, tmp_path: Path) -> None:
+    """However narrow the beam is."""
+    rng = random.Random(1)
+    pairs = [(" ".join(rng.sample(WORDS, 4)), " ".join(rng.sample(WORDS, 3))) for _ in range(12)]
+    sources, canvases = zip(*pairs, strict=True)
+    how = ("decode.canvas_order=best", "search.beam_size=1", "search.reference=none")
+    records = decoded(tiny.run, tmp_path, *how, **write(tmp_path, sources, [f"{line} [gap]" for line in canvases]))[1]
+    rows = scored.text(tiny.run, pairs, "order.name=rnd", draws=100)
+    for record, row in zip(records, rows, strict=True):
+        assert row.log_probs is not None
+        prices = dict(zip(row.orders, row.log_probs, strict=True))
+        given = record.order[: record.given]
+        assert prices[given] >= prices[tuple(range(len(given)))]
+
+
 def test_an_ensemble_of_a_run_with_itself_is_the_run(tiny: Tiny, tmp_path: Path) -> None:
     files = write(tmp_path, ["ant bee cat", "dog eel"], ["cat [gap] ant", "eel"])
     for order in ("l2r", "best"):

@@ -122,6 +122,7 @@ def memory_flops(source: int) -> int:
     return LAYERS * source * 2 * WIDTH * 2 * WIDTH
 
 
+@pytest.mark.slow
 def test_the_transformer_by_hand() -> None:
     model, steps = make("transformer"), 4
     with FlopCounter() as counter:
@@ -135,6 +136,7 @@ def test_the_transformer_by_hand() -> None:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["fractional", "absolute"])
 def test_rounds_by_hand(kind: str) -> None:
     """Three words in two rounds: one in the middle, one at each of its sides; then every slot is closed."""
@@ -167,6 +169,7 @@ def test_rounds_are_those_that_insert() -> None:
 
 
 class TestCommand:
+    @pytest.mark.slow
     def test_figures_go_to_stdout_where_no_text_does(self, tiny: Tiny, indigo: Indigo, tmp_path: Path) -> None:
         options = ("decode", tiny.run, "--split", "test", "--beam", "2")
         (tmp_path / "in.txt").write_text("bee cat\n\ndog\n", "utf-8")
@@ -182,6 +185,7 @@ class TestCommand:
         assert "a CPU second" in counted.err
         assert "operations" not in plain.err
 
+    @pytest.mark.slow
     def test_text_on_stdout_stays_text_and_blank_lines_cost_nothing(self, tiny: Tiny, indigo: Indigo) -> None:
         counted = indigo("decode", tiny.run, "--count-flops", stdin=b"bee cat\n\ndog\n")
         assert counted.out.count("\n") == 3

@@ -14,7 +14,7 @@ from indigo_cli.core.vocab import NUM_SPECIALS, Vocabulary
 from indigo_cli.data.batch import Batch
 from indigo_cli.data.corpus import Corpus
 from indigo_cli.engine.assign import OrderConfig
-from indigo_cli.engine.given_words import GivenWords
+from indigo_cli.engine.given_words import GivenDraw
 from indigo_cli.engine.order_source import OrderedSplit
 from indigo_cli.engine.prepare import prepare
 from indigo_cli.errors import UsageError
@@ -37,7 +37,7 @@ def ids(text: str) -> list[int]:
 
 def drawn(target: list[int], *, rate: float, line: int, epoch: int = 0, seed: int = 1) -> tuple[list[int], int]:
     order = list(range(len(target)))[::-1]
-    (found,), (count,) = GivenWords(CODEC, rate=rate, seed=seed).first(
+    (found,), (count,) = GivenDraw(CODEC, rate=rate, seed=seed).first(
         [target], [order], lines=np.array([line]), epoch=epoch
     )
     return found.tolist(), count
@@ -73,7 +73,7 @@ def test_a_draw_depends_on_seed_epoch_and_line_alone() -> None:
     visits = itertools.product((1, 2), (0, 1), range(6))
     found = [tuple(drawn(target, rate=0.5, line=line, epoch=epoch, seed=seed)[0]) for seed, epoch, line in visits]
     assert len({*found}) > 12
-    many = GivenWords(CODEC, rate=0.5, seed=1).first(
+    many = GivenDraw(CODEC, rate=0.5, seed=1).first(
         [ids("c"), target, [], target], [[0], range(len(target))[::-1], [], range(len(target))[::-1]],
         lines=np.array([9, 3, 5, 0]), epoch=1,
     )  # fmt: skip

@@ -18,6 +18,7 @@ from indigo_cli.engine.lines import EncodedLine
 from indigo_cli.engine.prepare import prepare
 from indigo_cli.errors import DataError, RunError, UsageError
 from tests.conftest import Indigo
+from tests.kill import killed_at
 from tests.tiny import MAX_LENGTH, SIZES, WORDS, Tiny
 
 pytestmark = pytest.mark.slow
@@ -87,12 +88,26 @@ def test_it_goes_on_with_what_is_missing(work: Work, form: Format, capsys: pytes
     assert not work.parts.exists()
 
 
-def test_what_is_whole_is_left_alone(work: Work, capsys: pytest.CaptureFixture[str]) -> None:
-    work()
+@pytest.mark.parametrize("form", Format)
+def test_what_is_whole_is_left_alone(work: Work, form: Format, capsys: pytest.CaptureFixture[str]) -> None:
+    """Text cannot be asked what made it, and the note says so."""
+    work(form=form)
     before = work.output.read_bytes()
-    work("decode.beam_size=1")
+    capsys.readouterr()
+    work(form=form)
     assert work.searched == [] and work.output.read_bytes() == before
-    assert "stands already" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "stands already" in said and ("does not say" in said) == (form is not Format.jsonl)
+
+
+def test_traces_of_another_run_are_not_taken_for_those_asked_for(work: Work) -> None:
+    work(form=Format.jsonl)
+    for other in ({"checkpoint": "step-00000060"}, {"ensemble": [work.run]}):
+        with pytest.raises(UsageError, match=r"the file was made with (checkpoint|ensemble)"):
+            work(form=Format.jsonl, **other)
+    work.output.write_text("something else\n", "utf-8")
+    with pytest.raises(DataError, match="not JSON"):
+        work(form=Format.jsonl)
 
 
 def test_a_kill_at_the_very_end_costs_nothing(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,6 +116,40 @@ def test_a_kill_at_the_very_end_costs_nothing(work: Work, monkeypatch: pytest.Mo
         work()
     work()
     assert work.searched == [] and not work.parts.exists()
+
+
+def test_killed_at_every_step(work: Work) -> None:
+    work.source.write_text("hen\nbee cat\ndog\n", "utf-8")  # two blocks
+    work(resume=False)
+    whole = work.output.read_bytes()
+    work.output.unlink()
+    instants = [(Generator, "decode"), (os, "replace"), (os, "unlink"), (os, "rmdir")]
+    for instant in range(1, 100):
+        if not killed_at(instant, work, instants):
+            break
+        missing = 2 - len(list(work.parts.glob("*.part"))) if not work.output.exists() else 0
+        work()
+        assert (len(work.searched), work.output.read_bytes()) == (missing, whole), f"instant {instant}"
+        assert sorted(os.listdir(work.output.parent)) == ["in.txt", "out.txt"]
+        work.output.unlink()
+    assert instant > 10
+
+
+def test_what_begins_anew_leaves_no_blocks_beside_it(stopped: Work) -> None:
+    """Else the output would later be taken for that of the decoding that was stopped."""
+    with pytest.raises(UsageError, match="unfinished decoding stands here"):
+        stopped("decode.beam_size=2", resume=False)
+    assert stopped.searched == [] and len(list(stopped.parts.glob("*.part"))) == 3
+    stopped("decode.beam_size=2", resume=False, overwrite=True)
+    assert stopped.searched == list(range(6)) and not stopped.parts.exists()
+
+
+def test_blocks_of_nobody_are_refused(stopped: Work) -> None:
+    (stopped.parts / FACTS_FILE).unlink()
+    with pytest.raises(DataError, match="does not say what they belong to"):
+        stopped()
+    stopped(resume=False, overwrite=True)
+    assert not stopped.parts.exists()
 
 
 @pytest.mark.parametrize(
@@ -167,6 +216,13 @@ def test_what_cannot_go_on_is_refused(
     Path("in.txt").write_text("bee\n")
     refused = indigo("decode", tiny.run, "--resume", *options, stdin=b"bee\n")
     assert refused.status == 2 and os.listdir(tmp_path) == ["in.txt"]
+
+
+@pytest.mark.parametrize("option", ["source", "canvas"])
+def test_a_pipe_by_name_cannot_be_read_again(work: Work, tmp_path: Path, option: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UsageError, match="pipe cannot be read again"):
+        work(**{option: str(tmp_path / "pipe")})
 
 
 def test_outputs_for_train_are_targets_to_train_on(tiny: Tiny, tmp_path: Path) -> None:
