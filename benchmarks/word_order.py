@@ -202,7 +202,7 @@ class Job:
         runtime = Runtime("cpu", threads=1)
         name = data_of(self.row)
         recipe = load_recipe(self.folder / f"{name}.toml", [f"seed={self.seed}", *ROWS[self.row]])
-        orders: tuple[str, ...] = ()
+        orders: tuple[Path, ...] = ()
         init: Path | None = None
         if self.row in FIRST:
             init = Job(self.folder, FIRST[self.row], self.seed).run
@@ -210,7 +210,7 @@ class Job:
             if not found.exists():
                 how = ["search.beam_size=4"]
                 search_split(init, split="train", output=str(found), overrides=how, runtime=runtime, resume=True)
-            orders = (str(found),)
+            orders = (found,)
         train(
             recipe,
             output=self.run,

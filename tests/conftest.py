@@ -18,7 +18,7 @@ from tests.tiny import Tiny, make_tiny
 
 for _variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):  # in time: nothing above imports torch
     os.environ[_variable] = "1"
-hypothesis.settings.register_profile("indigo", deadline=None, derandomize=bool(os.environ.get("CI")))
+hypothesis.settings.register_profile("indigo", deadline=None, max_examples=50, derandomize=bool(os.environ.get("CI")))
 hypothesis.settings.register_profile("quick", parent=hypothesis.settings.get_profile("indigo"), max_examples=10)
 hypothesis.settings.load_profile(os.environ.get("TEST_PROFILE", "indigo"))  # `make check` takes the quick one
 
