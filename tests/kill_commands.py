@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from indigo_cli.engine.checkpoint import read_checkpoint
+from indigo_cli.engine.parts import PARTS
 from indigo_cli.engine.run_folder import FACTS_FILE, LOG_FILE
 from indigo_cli.engine.run_log import read_log
-from indigo_cli.engine.search_parts import PARTS
 from indigo_cli.errors import CheckpointError
 from tests.fake_spacy import write_fake_spacy
 from tests.runs import log_of, names_in, same, state_of, without_clocks

@@ -5,8 +5,8 @@ from typing import Any
 
 from indigo_cli.data.orders_file import OrdersRow, read_order_rows
 from indigo_cli.engine.offline_search import search_split
+from indigo_cli.engine.parts import PARTS
 from indigo_cli.engine.runtime import Runtime
-from indigo_cli.engine.search_parts import PARTS
 
 ONE_THREAD = Runtime(threads=1)
 SEEDED = ("search.beam_size=3", "search.dropout=0.2", "search.reference=none")

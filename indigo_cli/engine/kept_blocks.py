@@ -1,17 +1,12 @@
-"""What a decoding that may be stopped has finished: `decode -o FILE --resume`.
+"""What a decoding that may be stopped has finished: `decode -o FILE --resume`; see `Parts`.
 
-    FILE.parts/decode.json       what the blocks belong to
-               00000000.part     the first block: a header line, then what it comes to in FILE
-               .lock             while a process works here
-
-Blocks are those that batches never cross. Files appear under their names only when they are whole, so a kill at any
-instant loses unfinished blocks alone, and FILE is the same as that of a decoding that was never stopped.
+Blocks are those that batches never cross: a header line, then what the block comes to in FILE. FILE is the same as that
+of a decoding that was never stopped.
 """
 
 import json
 import os
-import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Any
@@ -19,18 +14,11 @@ from typing import Any
 from indigo_cli.core.format import check_header, read_object
 from indigo_cli.data.files import atomic_write_text
 from indigo_cli.data.traces_file import read_traces
-from indigo_cli.engine.run_folder import LOCK_FILE, lock_folder
-from indigo_cli.engine.search_parts import AGAIN, PARTS, check_same, parts_folder
+from indigo_cli.engine.parts import AGAIN, PARTS, VERSION, Parts, check_same, parts_folder
 from indigo_cli.errors import DataError, UsageError
 
-FORMAT = "indigo-decode-parts"
-VERSION = 1
-FACTS_FILE = "decode.json"
-PART = re.compile(r"(\d{8})\.part")
-OWN_FILES = re.compile(rf"\.?(\d{{8}}\.part|{re.escape(FACTS_FILE)})(\.\d+\.partial)?")
 
-
-class KeptBlocks:
+class KeptBlocks(Parts):
     """The folder beside an output.
 
     Args:
@@ -39,9 +27,11 @@ class KeptBlocks:
         header: Of the traces that are to be written; other formats do not say what made them.
     """
 
+    format, facts_file, ending = "indigo-decode-parts", "decode.json", ".part"
+
     def __init__(self, output: str, facts: Mapping[str, Any], header: Mapping[str, Any] | None = None) -> None:
-        self.output, self.facts, self.header = output, dict(facts), header
-        self.folder = Path(output + PARTS)
+        super().__init__(Path(output + PARTS), facts)
+        self.output, self.header = output, header
 
     def begin(self, opened: ExitStack) -> frozenset[int] | None:
         """Return which blocks are finished; None if the output is whole already.
@@ -58,8 +48,10 @@ class KeptBlocks:
         if stands and not self.folder.exists():
             return None
         opened.enter_context(self._lock())
-        done = frozenset(int(name[1]) for name in map(PART.fullmatch, os.listdir(self.folder)) if name)
-        self._check_facts(done)
+        done, facts = self.finished(), self.read_facts()
+        self.check_facts(facts, done, what="decoded")
+        if facts is None:
+            self.write_facts({})
         if stands:  # killed at the very end
             self.remove()
             return None
@@ -71,7 +63,7 @@ class KeptBlocks:
         Raises:
             UsageError: there are some, and nobody said that they may go.
         """
-        if not self.folder.is_dir() or not any(map(OWN_FILES.fullmatch, os.listdir(self.folder))):
+        if not self.folder.is_dir() or not self.own_files():
             return
         if not overwrite:
             raise UsageError("an unfinished decoding stands here", where=str(self.folder), fix=AGAIN)
@@ -79,24 +71,7 @@ class KeptBlocks:
             self.remove()
 
     def _lock(self) -> AbstractContextManager[None]:
-        return lock_folder(self.folder, "another process decodes into this file")
-
-    def _check_facts(self, done: Collection[int]) -> None:
-        path = self.folder / FACTS_FILE
-        fix = "begin anew with --overwrite"
-        try:
-            facts = read_object(path.read_bytes())
-        except FileNotFoundError as error:
-            if done:
-                what = f"the folder of finished blocks does not say what they belong to ({FACTS_FILE} is missing)"
-                raise DataError(what, where=str(self.folder), fix=fix) from error
-            content = {"format": FORMAT, "version": VERSION, **self.facts}
-            atomic_write_text(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
-            return
-        except (OSError, ValueError) as error:
-            raise DataError(str(error), where=str(path), fix=fix) from error
-        check_header(facts, where=str(path), format=FORMAT, version=VERSION, fix=fix)
-        check_same(facts, self.facts, what="the finished blocks were decoded", where=str(path))
+        return self.locked("another process decodes into this file")
 
     def write(self, number: int, text: str, unfinished: Sequence[int]) -> None:
         """Keep a block.
@@ -105,8 +80,8 @@ class KeptBlocks:
             text: What it comes to in the output.
             unfinished: Numbers of its lines whose best hypothesis ran out of steps.
         """
-        header = {"format": FORMAT, "version": VERSION, "characters": len(text), "unfinished": list(unfinished)}
-        atomic_write_text(self._path(number), f"{json.dumps(header)}\n{text}")
+        header = {"format": self.format, "version": VERSION, "characters": len(text), "unfinished": list(unfinished)}
+        atomic_write_text(self.path(number), f"{json.dumps(header)}\n{text}")
 
     def read(self, number: int) -> tuple[str, list[int]]:
         """Return text and unfinished lines of a block.
@@ -114,27 +89,14 @@ class KeptBlocks:
         Raises:
             DataError: the file is damaged.
         """
-        path, fix = self._path(number), "delete this file, and go on with --resume"
+        path, fix = self.path(number), "delete this file, and go on with --resume"
         try:
             first, _, text = path.read_bytes().decode("utf-8").partition("\n")
             header = read_object(first)
         except (OSError, ValueError) as error:
             raise DataError(str(error), where=str(path), fix=fix) from error
-        check_header(header, where=str(path), format=FORMAT, version=VERSION, fix=fix)
+        check_header(header, where=str(path), format=self.format, version=VERSION, fix=fix)
         unfinished = header.get("unfinished")
         if header.get("characters") != len(text) or not isinstance(unfinished, list):
             raise DataError("the block is not whole", where=str(path), fix=fix)
         return text, unfinished
-
-    def remove(self) -> None:
-        """Delete the folder, but for files of others in it."""
-        # The facts last: blocks without them would be nobody's.
-        for path in sorted(self.folder.iterdir(), key=lambda path: path.name == FACTS_FILE):
-            if OWN_FILES.fullmatch(path.name):
-                path.unlink(missing_ok=True)
-        if not any(path.name != LOCK_FILE for path in self.folder.iterdir()):
-            (self.folder / LOCK_FILE).unlink(missing_ok=True)
-            self.folder.rmdir()
-
-    def _path(self, number: int) -> Path:
-        return self.folder / f"{number:08d}.part"

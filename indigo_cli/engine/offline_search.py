@@ -23,9 +23,10 @@ from indigo_cli.engine.lines import LineCount
 from indigo_cli.engine.loaded_run import LoadedRun, load_run
 from indigo_cli.engine.order_health import SEARCH, FoundTarget, OrderHealth
 from indigo_cli.engine.order_searcher import Found, OrderSearcher
+from indigo_cli.engine.parts import check_same, parts_folder
 from indigo_cli.engine.runtime import Runtime
 from indigo_cli.engine.search_config import NO_REFERENCE, SEARCHED, SearchConfig, with_preset
-from indigo_cli.engine.search_parts import SearchParts, check_same, parts_folder
+from indigo_cli.engine.search_parts import SearchParts
 from indigo_cli.engine.search_summary import SearchSummary
 from indigo_cli.engine.search_targets import SearchTargets, SplitTargets, TextTargets, rereadable
 from indigo_cli.engine.targets import Item, check_options, check_targets

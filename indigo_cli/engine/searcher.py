@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from indigo_cli.core.trace import Hypothesis
@@ -109,23 +110,13 @@ class Searcher:
         Args:
             distinct: A beam holds no string twice; only one insertion a step can tell.
         """
-        if self.in_rounds:
-            return search_rounds(
-                self._decoder,
-                source,
-                self.config,
-                sentences,
-                width=width,
-                seed=self.seed,
-                continuing=self.continuing,
-            )
-        return search_batch(
+        search = search_rounds if self.in_rounds else partial(search_batch, distinct=distinct)
+        return search(
             self._decoder,
             source,
             self.config,
             sentences,
             width=width,
             seed=self.seed,
-            distinct=distinct,
             continuing=self.continuing,
         )

@@ -13,7 +13,7 @@ from indigo_cli.data.files import read_lines
 from indigo_cli.engine import generate as generate_module
 from indigo_cli.engine.generate import GenerateSummary, generate
 from indigo_cli.engine.generator import Generator
-from indigo_cli.engine.kept_blocks import FACTS_FILE, KeptBlocks
+from indigo_cli.engine.kept_blocks import KeptBlocks
 from indigo_cli.engine.lines import EncodedLine
 from indigo_cli.engine.prepare import prepare
 from indigo_cli.errors import DataError, RunError, UsageError
@@ -145,7 +145,7 @@ def test_what_begins_anew_leaves_no_blocks_beside_it(stopped: Work) -> None:
 
 
 def test_blocks_of_nobody_are_refused(stopped: Work) -> None:
-    (stopped.parts / FACTS_FILE).unlink()
+    (stopped.parts / KeptBlocks.facts_file).unlink()
     with pytest.raises(DataError, match="does not say what they belong to"):
         stopped()
     stopped(resume=False, overwrite=True)
@@ -195,7 +195,7 @@ def test_damage_is_named(stopped: Work) -> None:
 def test_files_of_others_stay(stopped: Work) -> None:
     (stopped.parts / "mine.txt").write_text("kept")
     stopped()
-    assert "mine.txt" in os.listdir(stopped.parts) and FACTS_FILE not in os.listdir(stopped.parts)
+    assert "mine.txt" in os.listdir(stopped.parts) and KeptBlocks.facts_file not in os.listdir(stopped.parts)
 
 
 @pytest.mark.parametrize(

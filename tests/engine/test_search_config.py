@@ -12,19 +12,12 @@ from indigo_cli.engine.offline_search import search_config
 from indigo_cli.engine.search_config import PRESETS, SearchConfig, free_on_resume, keys_set
 from indigo_cli.errors import RecipeError
 from indigo_cli.recipe import Recipe, dump_recipe, load_recipe
+from tests import recipes
 from tests.tiny import Tiny
-
-SPLITS = """\
-[data.splits]
-train = { source = ["t.en"], target = ["t.de"] }
-valid = { source = ["v.en"], target = ["v.de"] }
-"""
 
 
 def load(folder: Path, written: str, *overrides: str) -> Recipe:
-    path = folder / "my.toml"
-    path.write_text(f"{SPLITS}{written}", encoding="utf-8")
-    return load_recipe(path, overrides)
+    return recipes.load(folder, f"{recipes.SMALLEST}{written}", *overrides)
 
 
 def test_presets_are_those_of_the_issue(tmp_path: Path) -> None:

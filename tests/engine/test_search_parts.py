@@ -16,7 +16,7 @@ from indigo_cli.engine import offline_search
 from indigo_cli.engine.offline_search import search_split
 from indigo_cli.engine.order_searcher import OrderSearcher
 from indigo_cli.engine.runtime import Runtime
-from indigo_cli.engine.search_parts import FACTS_FILE, SearchParts
+from indigo_cli.engine.search_parts import SearchParts
 from indigo_cli.errors import DataError, RunError, UsageError
 from tests.kill import killed_at
 from tests.searching import ONE_THREAD, SEEDED, Search
@@ -126,7 +126,7 @@ class TestStopped:
         assert search.output.read_bytes() == stopped
 
     def test_blocks_of_nobody_are_refused(self, search: Search, stopped: bytes) -> None:
-        (search.parts / FACTS_FILE).unlink()
+        (search.parts / SearchParts.facts_file).unlink()
         with pytest.raises(DataError, match=r"search\.json is missing"):
             search(resume=True)
 
