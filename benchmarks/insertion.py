@@ -28,6 +28,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import untrained
 from measure import ROUNDS, interleaved, ratio, show
 
 from indigo_cli.core.vocab import NUM_SPECIALS
@@ -42,10 +43,8 @@ from indigo_cli.engine.generate import split_blocks
 from indigo_cli.engine.generator import Generator
 from indigo_cli.engine.lines import BLOCK_LINES, EncodedLine
 from indigo_cli.engine.loaded_run import LoadedRun, load_run
-from indigo_cli.engine.optim import GuardedStep, make_optimizer
 from indigo_cli.engine.runtime import Runtime
 from indigo_cli.engine.writers import text_line
-from indigo_cli.models import MODELS
 from indigo_cli.orders.drawn_tree import rule
 from indigo_cli.orders.rule import OrderContext, Targets
 
@@ -207,19 +206,10 @@ NEVER_CLOSE = 1e4
 
 
 def build(kind: str, size: Size) -> Any:
-    """Build a system with random weights."""
-    torch.manual_seed(0)
+    """Build a kind of model of a size."""
     system, settings = KINDS[kind]
-    config = MODELS[system].config(
-        model_dim=size.model_dim,
-        ff_dim=4 * size.model_dim,
-        num_heads=size.heads,
-        encoder_layers=size.layers,
-        decoder_layers=size.layers,
-        dropout=0.1,
-        **settings,
-    )
-    return MODELS[system].build(config, source_size=VOCABULARY, target_size=VOCABULARY, ordered_source=True)
+    sizes = {"model_dim": size.model_dim, "layers": size.layers, "heads": size.heads}
+    return untrained.build(system, vocabulary=VOCABULARY, **sizes, **settings)
 
 
 def writer(kind: str, system: Any, length: int) -> Callable[[], None]:
@@ -269,17 +259,7 @@ def training(rounds: int) -> None:
     orders = np.split(rule(1.0).orders(block, OrderContext(seed=1)), offsets[1:-1])
     batch = collate([f"train:{i}" for i in range(len(lengths))], sources, targets, [[order] for order in orders])
     for size in SIZES:
-        steps = {}
-        for kind in KINDS:
-            system = build(kind, size)
-            guard = GuardedStep(make_optimizer(system), clip_norm=1.0)
-
-            def step(system: Any = system, guard: GuardedStep = guard) -> None:
-                losses = system(batch, 0.1)
-                losses.objective.backward()
-                guard(1, weight=losses.weight, rate=1e-4)
-
-            steps[kind] = step
+        steps = {kind: untrained.update(build(kind, size), batch) for kind in KINDS}
         seconds = interleaved(steps, rounds=rounds)
         for kind in list(KINDS)[1:]:
             title = f"training step, {size.name}: {kind} / transformer"

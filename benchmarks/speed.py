@@ -11,15 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
+import untrained
 from measure import interleaved, ratio, show
 
 from indigo_cli.core.vocab import NUM_SPECIALS
 from indigo_cli.data.collate import collate, collate_source
 from indigo_cli.decoding.config import DecodeConfig
 from indigo_cli.decoding.search import Sentence, search_batch
-from indigo_cli.engine.optim import GuardedStep, make_optimizer
-from indigo_cli.models import MODELS
 
 VOCABULARY = 6000
 SYSTEMS = ("transformer", "indigo")
@@ -47,18 +45,10 @@ SIZES = {
 
 
 def build(system: str, size: Size) -> Any:
-    """Build a system with random weights."""
-    torch.manual_seed(0)
-    entry = MODELS[system]
-    config = entry.config(
-        model_dim=size.model_dim,
-        ff_dim=4 * size.model_dim,
-        num_heads=size.heads,
-        encoder_layers=size.layers,
-        decoder_layers=size.layers,
-        dropout=0.1,
+    """Build a system of a size."""
+    return untrained.build(
+        system, model_dim=size.model_dim, layers=size.layers, heads=size.heads, vocabulary=VOCABULARY
     )
-    return entry.build(config, source_size=VOCABULARY, target_size=VOCABULARY, ordered_source=True)
 
 
 def training(size: Size) -> None:
@@ -68,17 +58,7 @@ def training(size: Size) -> None:
     rows = [rng.integers(NUM_SPECIALS, VOCABULARY, n) for n in lengths]
     sources = [rng.integers(NUM_SPECIALS, VOCABULARY, n) for n in lengths]
     batch = collate([str(i) for i in range(len(rows))], sources, rows, [[np.arange(n)] for n in lengths])
-    steps = {}
-    for name in SYSTEMS:
-        system = build(name, size)
-        guard = GuardedStep(make_optimizer(system), clip_norm=1.0)
-
-        def step(system: Any = system, guard: GuardedStep = guard) -> None:
-            losses = system(batch, 0.1)
-            losses.objective.backward()
-            guard(1, weight=losses.weight, rate=1e-4)
-
-        steps[name] = step
+    steps = {name: untrained.update(build(name, size), batch) for name in SYSTEMS}
     seconds = interleaved(steps)
     show(f"training step, {size.name}: InDIGO / transformer", ratio(seconds, "indigo", "transformer"), size.bar_train)
     rate = int(lengths.sum()) / float(np.median(seconds["transformer"]))

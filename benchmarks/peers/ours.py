@@ -17,9 +17,9 @@ from indigo_cli.engine.updates import updates
 from indigo_cli.models import MODELS
 
 
-def build() -> Any:
-    """Build the model of the fixed configuration."""
-    entry = MODELS["transformer"]
+def build(system: str = "transformer", **settings: Any) -> Any:
+    """Build a model of the fixed configuration."""
+    entry = MODELS[system]
     config = entry.config(
         model_dim=workload.MODEL_DIM,
         ff_dim=workload.FF_DIM,
@@ -28,6 +28,7 @@ def build() -> Any:
         decoder_layers=workload.LAYERS,
         dropout=workload.DROPOUT,
         share_embeddings=False,
+        **settings,
     )
     size = workload.VOCABULARY
     return entry.build(config, source_size=size, target_size=size, ordered_source=True)

@@ -5,35 +5,15 @@ from functools import partial
 from typing import Any
 
 import insertion_workload
-import workload
-from ours import ids
+from ours import build, ids
 
 from indigo_cli.data.collate import collate_source
 from indigo_cli.decoding.config import DecodeConfig
 from indigo_cli.decoding.parallel import search_rounds
 from indigo_cli.decoding.places import Sentence
-from indigo_cli.models import MODELS
 
 NEVER_CLOSE = 1e4
 """Nats: a slot is closed where there is no room alone."""
-
-
-def build(positions: str) -> Any:
-    """Build the model of the fixed configuration; embeddings as the peer has them: two tables, the output tied."""
-    entry = MODELS["insertion"]
-    config = entry.config(
-        model_dim=workload.MODEL_DIM,
-        ff_dim=workload.FF_DIM,
-        num_heads=workload.HEADS,
-        encoder_layers=workload.LAYERS,
-        decoder_layers=workload.LAYERS,
-        dropout=workload.DROPOUT,
-        share_embeddings=False,
-        positions=positions,
-        slot_choice="none",
-    )
-    size = workload.VOCABULARY
-    return entry.build(config, source_size=size, target_size=size, ordered_source=True).eval()
 
 
 def tasks() -> dict[str, Callable[[], None]]:
@@ -50,7 +30,7 @@ def tasks() -> dict[str, Callable[[], None]]:
             assert all(len(hypotheses[0].trace) == length for hypotheses in found)
 
     return {
-        f"{kind} {task}": partial(decode, build(kind), task)
+        f"{kind} {task}": partial(decode, build("insertion", positions=kind, slot_choice="none").eval(), task)
         for kind in insertion_workload.KINDS
         for task in insertion_workload.TASKS
     }
