@@ -1,13 +1,14 @@
 """The Insertion Transformer beside the systems that write one word at a time (issue 6, bars 1 to 3).
 
-python benchmarks/insertion.py table RUN[@CHECKPOINT] ... [--beams 1 5] [--sentences N] [--rounds N]
+python benchmarks/insertion.py table RUN[@CHECKPOINT] ... [--beams 1 5] [--sentences N] [--rounds N] [--scores FILE]
 python benchmarks/insertion.py latency [--lengths T ...] [--rounds N]
 python benchmarks/insertion.py training [--rounds N]
 
 `table`: trained runs of one corpus, a row for each and each beam. The penalty (`decode.close_penalty` of runs that
 insert in rounds, else `decode.length_penalty`, which a beam of 1 has none of) is the one with the best BLEU on valid,
-BLEU that of the whole of test. Rounds, operations (of batches of 1, so without padding) and speeds are those of the
-first N sentences of test; all rows take turns, one thread, CPU time, the median of the rounds.
+BLEU that of the whole of test; both are kept in FILE, and what stands there is not decoded again. Rounds, operations
+(of batches of 1, so without padding) and speeds are those of the first N sentences of test; all rows take turns, one
+thread, CPU time, the median of the rounds.
 
 `latency`: one sentence at a time, T words from T words, random weights. The search is made to write T words: the
 transformer may not end before, the Insertion Transformer closes no slot while there is room. So it takes
@@ -19,6 +20,7 @@ on drawn balanced trees.
 """
 
 import argparse
+import json
 import math
 import statistics
 from collections.abc import Callable, Sequence
@@ -91,15 +93,15 @@ def bleu(loaded: LoadedRun, generator: Generator, split: str) -> float:
     return report.systems[0].scores["bleu"].score
 
 
-def choose(loaded: LoadedRun, beam: int) -> tuple[dict[str, float], float | None]:
-    """Return the setting that is best on valid, and its value."""
+def choose(loaded: LoadedRun, beam: int) -> dict[str, float]:
+    """Return the setting that is best on valid; none where there is nothing to choose."""
     key, values = ("close_penalty", CLOSE_PENALTIES) if loaded.in_rounds else ("length_penalty", LENGTH_PENALTIES)
     if not loaded.in_rounds and beam == 1:
-        return {}, None
+        return {}
     scores = {value: bleu(loaded, with_settings(loaded, beam_size=beam, **{key: value}), "valid") for value in values}
     best = max(scores, key=lambda value: scores[value])
     print(f"  {key} on valid: {', '.join(f'{value:g} {score:.2f}' for value, score in scores.items())}", flush=True)
-    return {key: best}, best
+    return {key: best}
 
 
 def first_lines(generator: Generator, loaded: LoadedRun, count: int) -> list[EncodedLine]:
@@ -108,20 +110,37 @@ def first_lines(generator: Generator, loaded: LoadedRun, count: int) -> list[Enc
     return [line for line in block if len(line.ids)]
 
 
-def measure_run(name: str, beam: int, sentences: int) -> Row:
+class Scores:
+    """Chosen penalties and BLEU by title, kept in a file if one is named."""
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        self.known = json.loads(path.read_text()) if path is not None and path.exists() else {}
+
+    def of(self, title: str, loaded: LoadedRun, beam: int) -> tuple[dict[str, float], float]:
+        """Return the settings of a run that are best on valid, and its BLEU on test with them."""
+        print(title, flush=True)
+        if title not in self.known:
+            settings = choose(loaded, beam)
+            self.known[title] = settings, bleu(loaded, with_settings(loaded, beam_size=beam, **settings), "test")
+            if self.path is not None:
+                self.path.write_text(json.dumps(self.known, indent=1) + "\n")
+        settings, score = self.known[title]
+        return settings, score
+
+
+def measure_run(name: str, beam: int, sentences: int, scores: Scores) -> Row:
     """Choose the penalty of a run, score it and count."""
     folder, _, checkpoint = name.partition("@")
     loaded = load_run(Path(folder), checkpoint=checkpoint, device=CPU)
     title = f"{Path(folder).name}{f'@{checkpoint}' if checkpoint else ''}, beam {beam}"
-    print(title, flush=True)
-    settings, penalty = choose(loaded, beam)
-    score = bleu(loaded, with_settings(loaded, beam_size=beam, **settings), "test")
+    settings, score = scores.of(title, loaded, beam)
     generator = with_settings(loaded, beam_size=beam, batch_tokens=ANY_BATCH, **settings)
     meter = Meter(generator)
     for line in first_lines(generator, loaded, sentences):
         meter.decode([line])
     kind = loaded.recipe.model.position_scheme if loaded.in_rounds else loaded.recipe.system
-    return Row(title, kind, generator, penalty, score, meter.cost)
+    return Row(title, kind, generator, next(iter(settings.values()), None), score, meter.cost)
 
 
 def speeds(rows: Sequence[Row], batch: int, sentences: int, rounds: int) -> list[float]:
@@ -141,10 +160,10 @@ def speeds(rows: Sequence[Row], batch: int, sentences: int, rounds: int) -> list
     return [row.cost.sentences / statistics.median(seconds[str(i)]) for i, row in enumerate(rows)]
 
 
-def table(runs: Sequence[str], beams: Sequence[int], sentences: int, rounds: int) -> None:
+def table(runs: Sequence[str], beams: Sequence[int], sentences: int, rounds: int, scores: Scores) -> None:
     """Print the table of bar 1, and its bars where the runs for them are there."""
     torch.set_num_threads(1)
-    rows = [measure_run(name, beam, sentences) for name in runs for beam in beams]
+    rows = [measure_run(name, beam, sentences, scores) for name in runs for beam in beams]
     rates = [speeds(rows, batch, sentences, rounds) for batch in BATCHES]
     print(
         f"\n{'':44}{'pen.':>5}{'BLEU':>7}{'T':>6}{'rounds':>8}{'log2T+1':>8}{'MFLOP: stack':>13}{'heads':>8}{'all':>8}"
@@ -275,9 +294,10 @@ def main() -> None:
     parser.add_argument("--sentences", type=int, default=200)
     parser.add_argument("--lengths", type=int, nargs="+", default=LENGTHS)
     parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--scores", type=Path, help="for `table`")
     options = parser.parse_args()
     if options.part == "table":
-        table(options.runs, options.beams, options.sentences, options.rounds)
+        table(options.runs, options.beams, options.sentences, options.rounds, Scores(options.scores))
     elif options.part == "latency":
         latency(options.lengths, options.rounds)
     else:
