@@ -83,7 +83,7 @@ class Bench:
 
     def words(self, line: int) -> list[str]:
         """Return the words of a target, a literal mark escaped."""
-        return [f"\\{word}" if word.lstrip("\\") == MARK else word for word in self.codec.words(self.targets[line])]
+        return [word.replace(MARK, f"\\{MARK}") for word in self.codec.words(self.targets[line])]
 
 
 def random_canvas(words: Sequence[str], rng: random.Random) -> str:

@@ -12,8 +12,8 @@ from indigo_cli.engine.lines import EncodedLine
 from indigo_cli.errors import DataError
 
 MARK = "[gap]"
-_PARTS = re.compile(r"(?<!\S)(\\*)\[gap\](?!\S)")
-"""A mark stands alone, between white space; one backslash more than it should have stands for less."""
+_PARTS = re.compile(r"(\\*)\[gap\]")
+"""A mark, wherever it stands; one backslash more than it should have stands for less."""
 
 
 @dataclass(frozen=True)

@@ -113,19 +113,20 @@ class AnewRounds:
         room.scatter_(1, torch.where(filled, gap + before, behind), word)
         new_gap = torch.stack((gap + before, gap + before + 1), dim=2).flatten(1)
         first = true_first(kept, most)
-        return AnewState(
-            state.rounds, room[:, :length], lengths + count, new_gap.gather(1, first), kept.gather(1, first)
-        )
+        gap = new_gap.gather(1, first).clamp(max=length)  # padding may lie behind the last gap that anybody has
+        return AnewState(state.rounds, room[:, :length], lengths + count, gap, kept.gather(1, first))
 
     def keep(self, state: AnewState, sentence_index: Tensor) -> AnewState:
         """See `ParallelDecoder`."""
         place = places_of(sentence_index, len(state.open_PG) // state.rounds.sentences)
         state.rounds.cache.clear(len(state.open_PG))
+        lengths = state.lengths_P[place]
+        length = int(lengths.max())  # one hypothesis alone is not masked: it must not have the padding of a longer one
         return replace(
             state,
             rounds=state.rounds.keep(sentence_index, place),
-            words_PL=state.words_PL[place],
-            lengths_P=state.lengths_P[place],
-            gap_PG=state.gap_PG[place],
+            words_PL=state.words_PL[place, :length],
+            lengths_P=lengths,
+            gap_PG=state.gap_PG[place].clamp(max=length),
             open_PG=state.open_PG[place],
         )

@@ -2,7 +2,8 @@
 
 As Stern et al. (2019) train (PAPERS.md B1): for the balanced-tree and the uniform loss k ~ U{0..T} words chosen at
 random stand; for any other order those of the first so many rounds of its history, the number drawn alike, which for
-left to right is their prefix of k words. The loss of a target is the mean over the slots of its canvas.
+left to right is their prefix of k words. The loss of a target is the mean over the slots of its canvas; where closing
+is learnt from whole canvases only, the empty slots of others count as 0, but not where a slot learns a word of its own.
 
 Shape letters: S sentences, K orders of a target, N = S * K sequences, T words, R = T + 2 rows, M slots, D width. A slot
 of a canvas is named by the row on its left.
@@ -98,8 +99,10 @@ def losses(system: "Insertion", batch: Batch, memory: Tensor, smoothing: float) 
     empty_NR, filled_NR = canvas.empty_NR, canvas.slots_NR & ~canvas.empty_NR
     if system.ends_at_once:  # nothing is said of empty slots before no other is left
         empty_NR = empty_NR & ~filled_NR.any(dim=1, keepdim=True)
-    scored_NR = empty_NR | filled_NR  # Paper: divides by all slots; ours is the mean over those that are trained
-    weight_NR = batch.plan.weights.flatten()[:, None] / scored_NR.sum(dim=1, keepdim=True) * scored_NR
+    scored_NR = empty_NR | filled_NR
+    # As in the paper: what is said of a canvas is divided by all of its slots; that of left to right is of one alone.
+    counted_NR = scored_NR if system.aim == "first" else canvas.slots_NR
+    weight_NR = batch.plan.weights.flatten()[:, None] / counted_NR.sum(dim=1, keepdim=True) * scored_NR
     filled, empty = (scored.flatten().nonzero()[:, 0] for scored in (filled_NR, empty_NR))
     weight, features = weight_NR.flatten(), features_NRD.flatten(0, 1)
     words, rows = system.embeddings.words, weight_NR.shape[1]

@@ -129,13 +129,11 @@ class KeptRounds:
             around = (rounds.cache.own(side, slice(0, self.code_dim)) for side in (left, right))
             codes = self.system.positions.code_between(*around)
         self._append(rounds, word, row, new_rank, rank, codes)
-        return KeptState(
-            rounds,
-            rank,
-            torch.stack((left, row), dim=2).flatten(1),
-            torch.stack((row, right), dim=2).flatten(1),
-            opened.repeat_interleave(2, dim=1),
+        # Padding may name rows behind the last one that anybody has: it is looked up like the rest.
+        left, right = (
+            torch.stack(sides, dim=2).flatten(1).clamp(max=num_rows - 1) for sides in ((left, row), (row, right))
         )
+        return KeptState(rounds, rank, left, right, opened.repeat_interleave(2, dim=1))
 
     def _append(
         self,

@@ -9,7 +9,7 @@ from indigo_cli.decoding.places import GivenWords
 from indigo_cli.engine.canvas_lines import CanvasReader
 from indigo_cli.errors import DataError
 
-WORDS = ["a", "red", "cat", "[gap]", "\\[gap]", "[gap]s"]
+WORDS = ["a", "red", "cat", "[gap]", "\\[gap]", "[gap]s", "."]
 READ = CanvasReader(SideCodec("none", "en", False, None, Vocabulary(tuple(WORDS), (1,) * len(WORDS))), 4)
 
 
@@ -31,7 +31,9 @@ def given(words: str, gaps: str) -> GivenWords:
         ("a [gap] [gap] red", given("a red", ".o.")),
         ("a \\[gap] red", given("a [gap] red", "oooo")),
         ("a \\\\[gap] [gap]", given("a \\[gap]", "..o")),
-        ("a [gap]s", given("a [gap]s", "ooo")),
+        ("a \\[gap]s", given("a [gap]s", "ooo")),
+        ("a [gap]. [gap]", given("a .", ".oo")),
+        ("[gap][gap]a[gap]red", given("a red", "oo.")),
     ],
 )
 def test_marks_say_where_words_may_come_in(line: str, wanted: GivenWords) -> None:

@@ -260,6 +260,29 @@ def test_words_of_a_canvas_come_as_a_balanced_tree_inserts_them(systems: dict[st
     )
 
 
+@pytest.mark.parametrize("positions", ["fractional", "relative", "absolute"])
+@torch.inference_mode()
+def test_the_longest_may_end_first(positions: str) -> None:
+    """Others go on as they do alone, whether what ended is still in the batch or not."""
+    model = make_system("insertion", positions=positions)
+    canvas = Canvas(
+        torch.tensor([[A, B, C, D, A, B], [PAD] * 6]),
+        torch.tensor([6, 0]),
+        torch.tensor([[gap == 6 for gap in range(7)], [gap == 0 for gap in range(7)]]),
+    )
+    for drops in (False, True):
+        state, alone = model.start(collate_source(SOURCES[:2]), canvas), model.start(collate_source(SOURCES[1:2]))
+        for made in range(4):
+            for one, two in zip(open_log_probs(model, state, -1), open_log_probs(model, alone), strict=True):
+                assert_close(one, two, rtol=1e-4, atol=1e-5)
+            words = torch.full(model.slots(state).open.shape, C)
+            words[:-1] = EOD
+            state = model.insert(state, torch.zeros(len(words), 1, dtype=torch.int64), words)
+            alone = model.insert(alone, torch.zeros(1, 1, dtype=torch.int64), words[-1:])
+            if drops and made == 1:
+                state = model.keep(state, torch.tensor([1]))
+
+
 def test_settings_that_do_not_go_together() -> None:
     for settings, fault in (
         ({"termination": "sequence"}, "termination"),
