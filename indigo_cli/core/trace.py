@@ -34,11 +34,14 @@ class GenerationTrace:
         insertions: Inside a round from left to right.
         close_log_probs: log p(no insertion) of every slot that a parallel system closed; empty for a serial one.
         end_log_prob: log p(`<eod>`) of a serial system; None if it never came, or for a parallel system.
+        open_gaps: Of a parallel system that began with given words: the gaps between them (0 = left of the first) where
+            words could come in. None elsewhere.
     """
 
     insertions: tuple[Insertion, ...]
     close_log_probs: tuple[float, ...] = ()
     end_log_prob: float | None = None
+    open_gaps: tuple[int, ...] | None = None
 
     def __len__(self) -> int:
         return len(self.insertions)

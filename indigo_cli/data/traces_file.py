@@ -41,6 +41,7 @@ class TraceRecord:
         finished: False if the search ran out of steps.
         merged_log_prob: Of all traces of the string; None if strings were not merged.
         ids: Vocabulary ids in surface order; None if the writer left them out.
+        open_gaps: See `GenerationTrace`.
         where: `file:line`, for messages.
     """
 
@@ -60,6 +61,7 @@ class TraceRecord:
     finished: bool
     merged_log_prob: float | None = None
     ids: tuple[int, ...] | None = None
+    open_gaps: tuple[int, ...] | None = None
     where: str = ""
 
     @property
@@ -78,7 +80,7 @@ class TraceRecord:
         words = [self.ids[index] for index in self.order]
         steps = zip(words, self.slots, self.rounds, self.word_log_probs, self.slot_log_probs, strict=True)
         insertions = tuple(Insertion(*step) for step in steps)
-        return GenerationTrace(insertions, self.close_log_probs, self.end_log_prob)
+        return GenerationTrace(insertions, self.close_log_probs, self.end_log_prob, self.open_gaps)
 
 
 def trace_row(line: int, rank: int, hypothesis: Hypothesis, *, text: str, tokens: Sequence[str]) -> dict[str, object]:
@@ -113,6 +115,8 @@ def trace_row(line: int, rank: int, hypothesis: Hypothesis, *, text: str, tokens
         row["merged_log_prob"] = _shorten(hypothesis.merged_log_prob)
     if trace.given:
         row["given"] = trace.given
+        if trace.open_gaps is not None:
+            row["open_gaps"] = list(trace.open_gaps)
     return row
 
 
@@ -158,6 +162,11 @@ def parse_row(fields: Mapping[str, Any], where: str) -> TraceRecord:
     rounds = read.items("rounds", int, count)
     if any(a > b for a, b in pairwise(rounds)) or (rounds and rounds[0] < -1):
         raise DataError("rounds must not fall, and only given words have -1", where=f"{where}, rounds", fix=AGAIN)
+    open_gaps = read.items("open_gaps", int) if "open_gaps" in fields else None
+    bounds = (-1, *(open_gaps or ()), rounds.count(-1) + 1)
+    if any(a >= b for a, b in pairwise(bounds)):
+        what = f"open_gaps must rise from 0 to at most {rounds.count(-1)}, the number of given words"
+        raise DataError(what, where=f"{where}, open_gaps", fix=AGAIN)
     return TraceRecord(
         id=read.whole("id", 0),
         rank=read.whole("rank", 1),
@@ -175,6 +184,7 @@ def parse_row(fields: Mapping[str, Any], where: str) -> TraceRecord:
         finished=read.one("finished", bool),
         merged_log_prob=read.number_or_none("merged_log_prob") if "merged_log_prob" in fields else None,
         ids=read.items("ids", int, count) if fields.get("ids") is not None else None,
+        open_gaps=open_gaps,
         where=where,
     )
 

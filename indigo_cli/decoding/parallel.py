@@ -16,12 +16,14 @@ from indigo_cli.core.vocab import EOD, PAD
 from indigo_cli.data.batch import Source
 from indigo_cli.decoding.config import DecodeConfig
 from indigo_cli.decoding.places import GivenWords, Sentence
+from indigo_cli.decoding.replay import Replay, Rounds
 from indigo_cli.decoding.round_beam import RoundBeam
 from indigo_cli.decoding.round_sampling import RoundSampler
 from indigo_cli.decoding.rounds import Decision, Greedy, Growing, RoundChooser, RoundRules
 from indigo_cli.decoding.search import EMPTY_SHARE
 from indigo_cli.models.protocol import Canvas, ParallelDecoder
 
+NO_LIMIT = 1 << 40
 OPEN, GAP = object(), object()
 """An open slot, and one that a canvas keeps closed."""
 
@@ -65,6 +67,24 @@ def search_rounds(
     for found in results:
         found.sort(key=lambda hypothesis: (hypothesis.finished, hypothesis.score), reverse=True)
     return results
+
+
+@torch.inference_mode()
+def replay_rounds(
+    decoder: ParallelDecoder, source: Source, canvases: Sequence[GivenWords], decisions: Sequence[Rounds]
+) -> list[GenerationTrace]:
+    """Return what known hypotheses cost: each slot is decided as it was.
+
+    Args:
+        decoder: See `search_rounds`.
+        source: S sources.
+        canvases: What stood before.
+        decisions: What each did, see `rounds_of`.
+    """
+    anything = DecodeConfig(ban_unk=False)
+    sentences = [Sentence(line=0, min_length=0, max_length=NO_LIMIT, canvas=canvas) for canvas in canvases]
+    results = _Search(decoder, source, anything, sentences, Replay(decisions), ()).run()
+    return [found[0].trace for found in results]
 
 
 class _Search:
@@ -158,9 +178,11 @@ def trace_of(rounds: Iterable[Iterable[tuple[int, float]]], canvas: GivenWords |
         canvas: What stood before.
     """
     insertions: list[Insertion] = []
+    open_gaps = None
     items: list[object] = [OPEN]  # words, slots and, in place of closed slots, log p(no insertion)
     if canvas is not None:
         insertions = [Insertion(word, i, -1, 0.0, 0.0) for i, word in enumerate(canvas.words)]
+        open_gaps = tuple(gap for gap, is_open in enumerate(canvas.open) if is_open)
         gaps = [OPEN if is_open else GAP for is_open in canvas.open]
         items = [item for gap, word in zip(gaps, canvas.words, strict=False) for item in (gap, word)] + gaps[-1:]
     for number, decided in enumerate(rounds):
@@ -180,4 +202,5 @@ def trace_of(rounds: Iterable[Iterable[tuple[int, float]]], canvas: GivenWords |
                 grown.append(item)
                 words += isinstance(item, int)
         items = grown
-    return GenerationTrace(tuple(insertions), tuple(item for item in items if isinstance(item, float)))
+    closings = tuple(item for item in items if isinstance(item, float))
+    return GenerationTrace(tuple(insertions), closings, open_gaps=open_gaps)

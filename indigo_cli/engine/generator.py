@@ -1,6 +1,7 @@
 """A loaded run that turns encoded lines into n-best lists: the same lists whatever else stands in the block."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -176,4 +177,5 @@ class Generator:
         """Return what a line without tokens gives: its canvas, if it has one."""
         if line.canvas is None:
             return NOTHING
-        return self._output(Hypothesis(trace_of((), line.canvas), score=0.0, finished=False), line)
+        closed = replace(line.canvas, open=(False,) * len(line.canvas.open))
+        return self._output(Hypothesis(trace_of((), closed), score=0.0, finished=False), line)

@@ -6,7 +6,6 @@ figures of the summary continue those of its log.
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,11 +20,11 @@ from indigo_cli.data.batching import PAIRS_PER_TOKEN, token_batches
 from indigo_cli.data.collate import collate
 from indigo_cli.data.files import read_lines, refuse_existing
 from indigo_cli.data.orders_file import OrdersRow, Parts, write_orders
-from indigo_cli.data.traces_file import TraceRecord
 from indigo_cli.engine.distributed import Processes, check_shared, processes_of
 from indigo_cli.engine.lines import BLOCK_LINES
 from indigo_cli.engine.loaded_run import LoadedRun, load_run
 from indigo_cli.engine.runtime import Runtime
+from indigo_cli.engine.score_rounds import in_rounds, in_whole_rounds, made_alike, replayed
 from indigo_cli.engine.score_summary import ScoreSummary
 from indigo_cli.engine.target_orders import FileOrders, Orders, OwnOrders, trained_orders
 from indigo_cli.engine.targets import (
@@ -132,6 +131,9 @@ class Scorer:
 
     def _sums(self, items: Sequence[Item], shares: Sequence[_Share]) -> Iterator[NDArray[np.float64]]:
         """Yield (3, K) sums over the steps of each share: words, slots, `<eod>`."""
+        if self.in_rounds and any(item.given for item in items):
+            yield from replayed(self.run.system, items, self.device, self.runtime)
+            return
         batch = collate(
             [f"target {item.line}" for item in items],
             [item.source.ids for item in items],
@@ -147,57 +149,6 @@ class Scorer:
             made = slice(item.given, len(item.target))
             end = words[i, :, len(item.target)] * item.ended
             yield np.stack((words[i, :, made].sum(axis=1), slots[i, :, made].sum(axis=1), end))
-
-
-def in_rounds(run: LoadedRun) -> bool:
-    """Tell whether a run fills many slots at once, and closes each, as its recipe stands.
-
-    Raises:
-        UsageError: it is to fill one at a time, and has not learnt which.
-    """
-    if not run.in_rounds or run.system.ends_at_once:
-        return False
-    serial = bool(run.recipe.decode.serial)
-    if serial and not run.system.chooses_slots:
-        what = "this model has not learnt which slot to fill"
-        raise UsageError(what, where="decode.serial", fix="leave it out: slots are scored as rounds fill them")
-    return not serial
-
-
-def made_alike(records: Iterable[TraceRecord], *, rounds: bool) -> Iterator[TraceRecord]:
-    """Yield hypotheses of a system that can fill many slots at once, or one at a time.
-
-    Raises:
-        DataError: one was made the other way, and would be scored as another history than its own.
-    """
-    for record in records:
-        serial = record.end_log_prob is not None or any(record.slot_log_probs)
-        if rounds and serial:
-            what, fix = "was made one slot at a time", "score it with --set decode.serial=true"
-        elif record.close_log_probs and not rounds:
-            what, fix = "was made in rounds", "score it with --set decode.serial=false"
-        else:
-            yield record
-            continue
-        raise DataError(f"hypothesis {record.rank} of line {record.id} (from 0) {what}", where=record.where, fix=fix)
-
-
-def in_whole_rounds(items: Iterable[Item]) -> Iterator[Item]:
-    """Yield hypotheses made in rounds: every slot of an unfinished one, too, was closed, by force if need be.
-
-    What stands for a line without a source has no words, and no slots that anybody closed.
-
-    Raises:
-        DataError: one that grew on a canvas.
-    """
-    for item in items:
-        if item.given:
-            raise DataError(
-                f"hypothesis {item.rank} of line {item.line} (from 0) grew on a canvas, which models that fill many "
-                "slots at once cannot score",
-                fix="its log_prob is in the traces",
-            )
-        yield replace(item, ended=item.ended or len(item.target) > 0)
 
 
 def best_first(

@@ -34,6 +34,8 @@ class Item:
         rank: Of a hypothesis.
         given: So many words of the order stood before anything was predicted.
         ended: Whether `<eod>` is part of it.
+        rounds: Of a hypothesis: the round of each word, in the order of generation.
+        open_gaps: See `GenerationTrace`.
     """
 
     line: int
@@ -43,6 +45,8 @@ class Item:
     rank: int | None = None
     given: int = 0
     ended: bool = True
+    rounds: tuple[int, ...] = ()
+    open_gaps: tuple[int, ...] | None = None
 
 
 class TextPair(NamedTuple):
@@ -167,6 +171,8 @@ def trace_items(
                 rank=record.rank,
                 given=record.given,
                 ended=record.finished,
+                rounds=record.rounds,
+                open_gaps=record.open_gaps,
             ),
             record.where,
         )

@@ -183,14 +183,6 @@ def test_outputs_are_no_longer_than_asked(runs: dict[str, Path], tmp_path: Path)
         assert {len(record.tokens) for record in records} <= allowed
 
 
-def test_what_grew_on_a_canvas_is_not_scored(runs: dict[str, Path], scored: Score, tmp_path: Path) -> None:
-    path, _ = decoded(runs["fractional"], tmp_path, split="test")
-    text = Path(path).read_text("utf-8")
-    Path(path).write_text(text.replace('"rounds":[0', '"rounds":[-1'), "utf-8")
-    with pytest.raises(DataError, match="grew on a canvas"):
-        scored(runs["fractional"], split="test", target=path)
-
-
 class TestCanvas:
     """Words that must appear."""
 
@@ -201,7 +193,9 @@ class TestCanvas:
 
     @pytest.mark.parametrize("kind", ["fractional", "absolute"])
     @pytest.mark.parametrize("how", ["decode.beam_size=1", "decode.beam_size=3", "decode.search=sample"])
-    def test_no_random_canvas_is_broken(self, runs: dict[str, Path], tmp_path: Path, kind: str, how: str) -> None:
+    def test_no_random_canvas_is_broken(
+        self, runs: dict[str, Path], scored: Score, tmp_path: Path, kind: str, how: str
+    ) -> None:
         rng = random.Random(5)
         sources, canvases, gaps = [], [], []
         for _ in range(34):
@@ -213,7 +207,11 @@ class TestCanvas:
             sources.append(" ".join(rng.choice(WORDS) for _ in range(rng.randrange(1, 7))))
             canvases.append(" ".join(parts))
         n_best = 1 + ("beam_size=1" not in how)
-        records = decoded(runs[kind], tmp_path, how, **self.files(tmp_path, sources, canvases), n_best=n_best)[1]
+        path, records = decoded(runs[kind], tmp_path, how, **self.files(tmp_path, sources, canvases), n_best=n_best)
+        for record, row in zip(records, scored(runs[kind], source=str(tmp_path / "source"), target=path), strict=True):
+            assert row.log_probs is not None and row.log_probs[0] == near(
+                record.log_prob, abs=tolerance(record.log_prob)
+            )
         assert {record.id for record in records} == set(range(34))
         for record in records:
             canvas, text = canvases[record.id], record.text.split()
@@ -233,11 +231,29 @@ class TestCanvas:
         with_canvas = decoded(runs["fractional"], tmp_path, **files, n_best=2)[1]
         assert with_canvas == decoded(runs["fractional"], tmp_path, source=files["source"], n_best=2)[1]
 
-    def test_a_line_without_a_source_is_its_canvas(self, runs: dict[str, Path], tmp_path: Path) -> None:
-        records = decoded(runs["fractional"], tmp_path, **self.files(tmp_path, ["", "dog"], ["bee [gap] cat", "ant"]))[
-            1
-        ]
+    def test_a_line_without_a_source_is_its_canvas(self, runs: dict[str, Path], scored: Score, tmp_path: Path) -> None:
+        files = self.files(tmp_path, ["", "dog"], ["bee [gap] cat", "ant"])
+        path, records = decoded(runs["fractional"], tmp_path, **files)
+        assert scored(runs["fractional"], source=files["source"], target=path)[0].log_probs == (0.0,)
         assert (records[0].text, records[0].given, records[0].finished) == ("bee cat", 2, False)
+
+    @pytest.mark.parametrize(
+        ("old", "new", "fault"),
+        [
+            (',"open_gaps":[1]', "", "does not say which gaps"),
+            ('"open_gaps":[1]', '"open_gaps":[0]', "a slot that was closed"),
+            ('"open_gaps":[1]', '"open_gaps":[3]', "at most 2"),
+        ],
+    )
+    def test_gaps_that_do_not_fit(
+        self, runs: dict[str, Path], scored: Score, tmp_path: Path, old: str, new: str, fault: str
+    ) -> None:
+        files = self.files(tmp_path, ["ant bee cat"], ["bee [gap] cat"])
+        path, (record,) = decoded(runs["fractional"], tmp_path, "decode.min_length=4", **files)
+        assert record.open_gaps == (1,)
+        Path(path).write_text(Path(path).read_text("utf-8").replace(old, new), "utf-8")
+        with pytest.raises(DataError, match=fault):
+            scored(runs["fractional"], source=files["source"], target=path)
 
     @pytest.mark.parametrize("count", [1, 3])
     def test_files_of_different_length(self, runs: dict[str, Path], tmp_path: Path, count: int) -> None:
