@@ -78,7 +78,7 @@ class PreprocessConfig:
     def __post_init__(self) -> None:
         """Raise ValueError for settings that contradict each other, and for patterns that cannot be used."""
         if self.truecase and self.lowercase:
-            raise ValueError("truecase and lowercase contradict each other: set one of them to false")
+            raise ValueError("truecase and lowercase contradict each other", "set one of them to false")
         for pattern in self.protected:
             if fault := check_pattern(pattern):
                 raise ValueError(f"protected: {fault}")

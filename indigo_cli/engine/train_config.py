@@ -85,19 +85,21 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         if not (self.max_steps or self.max_epochs or self.max_minutes or self.max_cpu_minutes):
-            raise ValueError("some limit is needed: max_steps, max_epochs, max_minutes or max_cpu_minutes")
+            raise ValueError("some limit is needed", "set max_steps, max_epochs, max_minutes or max_cpu_minutes")
         if self.schedule == LINEAR and not self.max_steps:
             raise ValueError(
-                'schedule = "linear" ends at max_steps, which has no limit: set max_steps, or inverse_sqrt'
+                'schedule = "linear" ends at max_steps, which has no limit', "set max_steps, or inverse_sqrt"
             )
         known = (LOSS, *METRICS)
         if self.best_by not in known:
             hint = did_you_mean(self.best_by, known)
-            raise ValueError(f"best_by: there is no {self.best_by!r}; available: {', '.join(known)}. {hint}".rstrip())
+            raise ValueError(f"best_by: there is no {self.best_by!r}", f"{hint} available: {', '.join(known)}".strip())
         if self.best_by != LOSS and not self.validate_decode:
-            raise ValueError(f'best_by = "{self.best_by}" needs sentences to score: set validate_decode, e.g. to 200')
+            raise ValueError(f'best_by = "{self.best_by}" needs sentences to score', "set validate_decode, e.g. to 200")
         if self.sharding == "full" and self.validate_decode:
-            raise ValueError("validate_decode needs the whole model on each process: set sharding to none, or it to 0")
+            raise ValueError(
+                "validate_decode needs the whole model on each process", "set sharding to none, or it to 0"
+            )
 
     @property
     def decay_steps(self) -> int:

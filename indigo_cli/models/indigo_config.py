@@ -45,4 +45,6 @@ class IndigoConfig:
     def __post_init__(self) -> None:
         check_width(self.model_dim, self.num_heads)
         if self.eod_position and self.predict == "position_first":
-            raise ValueError('eod_position is for predict = "word_first": position_first always trains it')
+            raise ValueError(
+                'eod_position is for predict = "word_first": position_first always trains it', "leave eod_position out"
+            )

@@ -55,15 +55,19 @@ class InsertionConfig:
         if self.reusable and self.termination == "sequence":
             raise ValueError(
                 'termination = "sequence" goes with positions = "absolute" only: words that are kept would be asked in '
-                "later rounds what they were trained to say in their own"
+                "later rounds what they were trained to say in their own",
+                'set termination = "slot", or positions = "absolute"',
             )
         if self.reusable and self.slot_choice in ("joint", "factorised"):
             raise ValueError(
                 f'slot_choice = "{self.slot_choice}" goes with positions = "absolute" only: filling one slot at a time '
-                "asks the others in later rounds"
+                "asks the others in later rounds",
+                'set slot_choice = "auto", or positions = "absolute"',
             )
         if self.termination == "sequence" and self.slot_choice == "none":
-            raise ValueError('termination = "sequence" is decoded serially: set slot_choice = "joint" or "factorised"')
+            raise ValueError(
+                'termination = "sequence" is decoded serially', 'set slot_choice = "joint" or "factorised"'
+            )
 
     @property
     def position_scheme(self) -> str:

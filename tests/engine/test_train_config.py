@@ -1,5 +1,7 @@
 """The [train] section: combinations that cannot be are faults of the recipe, with key and place."""
 
+import re
+
 import pytest
 
 from indigo_cli.engine.train_config import TrainConfig
@@ -17,7 +19,7 @@ def test_which_way_a_figure_points() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        (["train.best_by=bleu"], "needs sentences to score: set validate_decode"),
+        (["train.best_by=bleu"], "needs sentences to score.*hint: set validate_decode"),
         (["train.best_by=blue", "train.validate_decode=5"], "there is no 'blue'.*did you mean `bleu`"),
         (["train.keep_best=0"], "train.keep_best must be"),
         (["train.patience=-1"], "train.patience must be"),
@@ -30,6 +32,7 @@ def test_which_way_a_figure_points() -> None:
     ],
 )
 def test_faults(tiny: Tiny, settings: list[str], message: str) -> None:
-    with pytest.raises(RecipeError, match=message) as caught:
+    with pytest.raises(RecipeError) as caught:
         tiny.recipe(*settings)
+    assert re.search(message, caught.value.render(), re.DOTALL)
     assert caught.value.exit_code == 2
