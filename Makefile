@@ -6,6 +6,8 @@ READY := $(VENV)/.ready
 # Tests compare runs bit for bit: one thread each. Demo and benchmarks choose for themselves.
 ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 PYTEST_WORKERS ?= 2
+# Some environments ask for no bytecode, and pip wrote none here: each process would compile torch anew, for 6 s or more.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: demo test check bench bench-peers lint setup clean
 .DELETE_ON_ERROR:
