@@ -6,6 +6,8 @@ READY := $(VENV)/.ready
 # Tests compare runs bit for bit: one thread each. Demo and benchmarks choose for themselves.
 ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 PYTEST_WORKERS ?= 2
+# Some environments ask for no bytecode, and pip wrote none here: each process would compile torch anew, for 6 s or more.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: demo test check bench bench-peers lint setup clean
 .DELETE_ON_ERROR:
@@ -34,10 +36,16 @@ $(PEERS)/.ready: benchmarks/peers/requirements.txt | $(READY)
 	$(BIN)/uv pip install --quiet --python $(PEERS)/bin/python -r benchmarks/peers/requirements.txt
 	@touch $@
 
-lint: $(READY)
+lint: $(VENV)/.warm
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+# Once: the first mypy takes half a minute on one core; meanwhile the other one writes the bytecode that all tests load.
+$(VENV)/.warm: $(READY)
+	@$(BIN)/mypy > /dev/null & \
+	$(BIN)/python -c 'import torch._dynamo, pytest; pytest.main(["--collect-only", "-qq"])' > /dev/null; wait
+	@touch $@
 
 setup: $(READY)
 

@@ -1,5 +1,6 @@
 """Run something on several processes of one group, as torchrun does, without its start-up."""
 
+import importlib
 import os
 import pickle
 import socket
@@ -11,6 +12,8 @@ from typing import TypeVar
 from indigo_cli.core import console
 
 Result = TypeVar("Result")
+LOADED_LATE = ("torch._dynamo", "torch.distributed.fsdp")
+"""What training, and training with sharding, load when they begin: seconds that each forked process would spend."""
 
 
 def on_ranks(world: int, action: Callable[[], Result]) -> list[Result | BaseException]:
@@ -18,6 +21,8 @@ def on_ranks(world: int, action: Callable[[], Result]) -> list[Result | BaseExce
 
     Results and exceptions travel as pickles; one that ends without an answer (killed) gives ChildProcessError.
     """
+    for name in LOADED_LATE:
+        importlib.import_module(name)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

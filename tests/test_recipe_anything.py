@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -47,6 +48,7 @@ def check_answer(folder: Path, text: str, overrides: list[str]) -> None:
         assert load(folder, dump_recipe(recipe)) == recipe
 
 
+@pytest.mark.slow
 @quiet
 @given(st.dictionaries(names | texts, values, max_size=5))
 def test_any_document_is_a_recipe_or_a_readable_error(tmp_path: Path, content: dict[str, Any]) -> None:

@@ -57,6 +57,7 @@ def test_formats_beam_and_n_best(indigo: Run, tiny: Tiny, text: Path, tmp_path: 
     assert greedy.out == indigo("decode", tiny.run, "--input", text, "--set", "decode.beam_size=1").out
 
 
+@pytest.mark.slow
 def test_samples_are_keyed_by_the_seed(indigo: Run, tiny: Tiny, text: Path) -> None:
     line = ["decode", tiny.run, "--input", text, "--sample", "--n-best", "3", "--format", "tsv"]
     first = indigo(*line)

@@ -47,6 +47,7 @@ def test_default_folder_summary_and_stored_recipe(recipe: Path, indigo: Run) -> 
     assert load_recipe(corpus.folder / "recipe.toml") == load_recipe(recipe, ["seed=7"])
 
 
+@pytest.mark.slow
 def test_no_torch_is_needed(recipe: Path) -> None:
     """Torch takes 200 MB of each process that loads it; `None` makes an import of it fail."""
     code = "import sys; sys.modules['torch'] = None; from indigo_cli.cli import main; sys.exit(main())"

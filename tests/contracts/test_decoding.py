@@ -14,6 +14,7 @@ from indigo_cli.decoding.config import DecodeConfig
 from indigo_cli.decoding.ensemble import Ensemble
 from indigo_cli.decoding.search import Sentence, search_batch
 from indigo_cli.models import MODELS
+from tests.marks import quick
 from tests.models.tiny import SERIAL, A, B, C, E, make_batch, make_system, play, slot_log_probs, word_log_probs
 from tests.tensors import assert_close
 
@@ -56,7 +57,7 @@ def written(found: Sequence[Hypothesis]) -> list[tuple[list[int], tuple[int, ...
 
 @every_system
 class TestEverySearch:
-    @pytest.mark.parametrize("name", SEARCHES)
+    @pytest.mark.parametrize("name", quick(SEARCHES, 2))
     def test_case_85_a_hypothesis_does_not_depend_on_its_batch(self, system: str, name: str) -> None:
         model = make_system(system, seed=8)
         config, distinct = SEARCHES[name]
@@ -73,7 +74,7 @@ class TestEverySearch:
                 assert written(one) == written(two)
                 assert [h.score for h in one] == pytest.approx([h.score for h in two], rel=1e-5, abs=1e-6)
 
-    @pytest.mark.parametrize("name", SEARCHES)
+    @pytest.mark.parametrize("name", quick(SEARCHES, 2))
     def test_log_probs_are_the_models_own(self, system: str, name: str) -> None:
         """CONTRACT number 2, by teacher forcing: neither rules nor penalties nor temperatures reach a trace."""
         model = make_system(system, seed=8)

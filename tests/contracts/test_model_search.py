@@ -15,6 +15,7 @@ from indigo_cli.core.vocab import EOD, FIRST_WORD, UNK
 from indigo_cli.data.collate import collate_source
 from indigo_cli.decoding.config import DecodeConfig
 from indigo_cli.decoding.search import Sentence, search_batch
+from tests.marks import quick
 from tests.models.tiny import (
     SERIAL,
     SOURCES,
@@ -102,7 +103,7 @@ class TestSearch:
             assert slots_to_anchors(hypothesis.trace.slots()) == tuple(anchors)
             assert hypothesis.finished == (len(words) < 8)
 
-    @pytest.mark.parametrize("beam", [1, 4])
+    @pytest.mark.parametrize("beam", quick([4, 1]))
     def test_case_85_a_hypothesis_does_not_depend_on_its_batch(self, system: str, beam: int) -> None:
         """Also when others end before or after it, and the batch is compacted."""
         choose = random.Random(0)

@@ -262,6 +262,7 @@ class TestSteps:
             assert "position" not in parts or parts["position"][0].item() == pytest.approx(slot_nats, rel=1e-5)
             assert "position" in parts or slot_nats == 0
 
+    @pytest.mark.slow
     @torch.inference_mode()
     def test_hypotheses_may_change_places_multiply_and_go(self, system: str) -> None:
         """A state reached through any parents, and without some sentences, is that of each hypothesis played alone."""

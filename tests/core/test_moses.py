@@ -18,6 +18,7 @@ from indigo_cli.core.moses import (
     moses_language,
     unescape,
 )
+from tests.marks import quick
 
 LANGUAGES = ("en", "de", "fr", "cs", "ja")
 ours = cache(MosesTokenizer)
@@ -40,7 +41,7 @@ def plain_tokens(lang: str, line: str) -> list[str]:
     return tokens
 
 
-@pytest.mark.parametrize("lang", LANGUAGES)
+@pytest.mark.parametrize("lang", quick(LANGUAGES, 4))
 @given(line=texts)
 def test_tokens_are_those_of_sacremoses(lang: str, line: str) -> None:
     assert ours(lang).tokenize(line) == plain_tokens(lang, line)

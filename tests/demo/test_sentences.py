@@ -112,6 +112,7 @@ def test_order_of_the_texts_does_not_matter() -> None:
     assert first.train
 
 
+@pytest.mark.slow
 def test_held_out_sentences_are_two_words_away_from_all_others() -> None:
     """Against a slow count: how many words must change to turn one bag into the other."""
     split = split_sentences(filter_sentences(_random_sentences(800, seed=3)), num_valid=20, num_test=20)

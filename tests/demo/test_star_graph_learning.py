@@ -1,7 +1,8 @@
 """Paths in star graphs are learnt in orders that the model finds, and not from left to right (SAO.md, sections 3, 6).
 
-The recipes are those of `indigo demo --task star-graph`. Three seeds, and the negative control, a search with a beam of
-1, take minutes: `benchmarks/star_graph.py`.
+The recipes are those of `indigo demo --task star-graph`, for smaller stars and fewer updates: two arms of two nodes, so
+that left to right comes to three quarters. The graphs of the demo, three seeds, and the negative control, a search with
+a beam of 1, take minutes: `benchmarks/star_graph.py`.
 """
 
 import json
@@ -13,7 +14,7 @@ from indigo_cli.core.format import Format
 from indigo_cli.data.files import read_lines
 from indigo_cli.data.traces_file import read_traces
 from indigo_cli.demo.chain import ORDERS, Plan
-from indigo_cli.demo.star_graph import HALVES, SIZES, StarGraph, TaskSize, write_star_graphs
+from indigo_cli.demo.star_graph import HALVES, StarGraph, TaskSize, write_star_graphs
 from indigo_cli.engine.fit import train
 from indigo_cli.engine.generate import generate
 from indigo_cli.engine.prepare import prepare
@@ -21,6 +22,13 @@ from indigo_cli.engine.runtime import Runtime
 from indigo_cli.recipe import load_recipe
 
 RUNTIME = Runtime("cpu", threads=1)
+FEWER = (
+    "train.max_steps=200",
+    "train.batch_tokens=300",
+    "train.warmup_steps=30",
+    "train.validate_every=200",
+    "train.save_every=200",
+)
 
 
 def write_task(folder: Path, size: str, task: TaskSize) -> Plan:
@@ -55,27 +63,27 @@ def exact_match(plan: Plan, run: Path) -> dict[str, float]:
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Plan:
-    """The small graphs, fewer than in the demo."""
-    num_items = {"train": 35_000, "valid": 100, "test": 400}
-    return write_task(tmp_path_factory.mktemp("small"), "small", TaskSize(SIZES["small"].graph, num_items))
+    """Stars of five nodes for the recipes of the demo's small size."""
+    graphs = TaskSize(StarGraph(2, 2, num_names=8), {"train": 10_000, "valid": 40, "test": 300})
+    return write_task(tmp_path_factory.mktemp("small"), "small", graphs)
 
 
 @pytest.mark.slow
 def test_orders_that_the_model_finds_solve_both_halves(small: Plan) -> None:
-    """About 100 CPU seconds."""
-    right = exact_match(small, learn(small, "sao", "sao"))
-    assert sum(right.values()) / 2 >= 0.95
-    assert min(right.values()) >= 0.9
+    """About 20 CPU seconds; seen: all of 200 paths."""
+    right = exact_match(small, learn(small, "sao", "sao", *FEWER, "search.bootstrap_steps=50"))
+    assert min(right.values()) >= 0.95
 
 
 @pytest.mark.slow
 def test_left_to_right_learns_one_half_and_guesses_in_the_other(small: Plan) -> None:
-    """The cap holds however long it learns: 250 updates are enough for its good half."""
-    right = exact_match(small, learn(small, "l2r", "l2r", "train.max_steps=250"))
-    assert right["in"] >= 0.9
-    assert sum(right.values()) / 2 <= 0.75
+    """Half of the harder half is a guess, whatever it learns; seen: 0.57 of 100 paths."""
+    right = exact_match(small, learn(small, "l2r", "l2r", *FEWER))
+    assert right["in"] >= 0.95
+    assert right["out"] <= 0.7
 
 
+@pytest.mark.slow
 def test_orders_that_were_found_become_likelier_and_left_to_right_does_not(tmp_path: Path) -> None:
     """Against as many updates on random orders: what is learnt from found orders makes just these likelier."""
     graphs = TaskSize(StarGraph(2, 3, num_names=8), {"train": 400, "valid": 24, "test": 2})

@@ -65,6 +65,7 @@ def test_six_commands(must: Run, smoke: Path, name: str) -> None:
     assert all(word in shown for word in lines[0].split())
 
 
+@pytest.mark.slow
 def test_a_model_follows_an_orders_file(must: Run, smoke: Path) -> None:
     """`reorder` writes what `train` would compute itself: the same run comes of it."""
     path = smoke / "reverse_indigo_l2r.toml"

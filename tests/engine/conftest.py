@@ -1,6 +1,8 @@
 """What several tests of the engine share: raw files, runs to score, what reads the scores back."""
 
 import shutil
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -28,6 +30,23 @@ def position_first(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Path
     options = ("model.predict=position_first", "train.max_steps=120", "train.validate_every=60", "model.dropout=0")
     tiny.train(run, *options, "train.save_every=60")
     return run
+
+
+@pytest.fixture(scope="session")
+def undisturbed(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """A way to get a run of some settings that was never stopped: trained once for all tests, which must not change it.
+
+    A test asks for it before it patches anything.
+    """
+    folder = tmp_path_factory.mktemp("undisturbed")
+
+    @cache
+    def train(*settings: str) -> Path:
+        run = folder / str(len(list(folder.iterdir())))
+        tiny.train(run, *settings)
+        return run
+
+    return train
 
 
 @pytest.fixture(scope="session")

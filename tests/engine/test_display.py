@@ -115,6 +115,7 @@ def test_a_matrix_too_wide_shows_the_matrix_of_an_earlier_step() -> None:
     assert f"the first {shown - 2} of 30 insertions" in " ".join(lines)
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(st.lists(st.text(min_size=1, max_size=12), max_size=25), st.integers(20, 120), st.booleans(), st.data())
 def test_no_line_is_wider_than_the_terminal(tokens: list[str], width: int, color: bool, data: st.DataObject) -> None:

@@ -3,6 +3,7 @@
 import json
 import math
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -157,16 +158,16 @@ class TestResume:
     @pytest.mark.parametrize("options", [INDIGO, TRANSFORMER])
     @pytest.mark.parametrize("stop", [1, 3, 4])
     def test_case_73_six_updates_are_some_and_the_rest(
-        self, tiny: Tiny, tmp_path: Path, options: tuple[str, ...], stop: int
+        self, tiny: Tiny, undisturbed: Callable[..., Path], tmp_path: Path, options: tuple[str, ...], stop: int
     ) -> None:
         """Weights, moments and log, bit for bit, with dropout; some stops are in mid-epoch, one may end an epoch."""
-        tiny.train(tmp_path / "whole", *options)
+        whole = undisturbed(*options)
         tiny.train(tmp_path / "parts", *options, f"train.max_steps={stop}", "train.validate_every=7")
         tiny.train(tmp_path / "parts", *options, resume=True)
-        assert same(state_of(tmp_path / "whole"), state_of(tmp_path / "parts"))
-        assert training_rows(tmp_path / "whole") == training_rows(tmp_path / "parts")
+        assert same(state_of(whole), state_of(tmp_path / "parts"))
+        assert training_rows(whole) == training_rows(tmp_path / "parts")
         later = {step: row for step, row in valid_rows(tmp_path / "parts").items() if step > stop}
-        assert later == {step: row for step, row in valid_rows(tmp_path / "whole").items() if step > stop}
+        assert later == {step: row for step, row in valid_rows(whole).items() if step > stop}
 
     def test_stops_lie_within_and_between_epochs(self, tiny: Tiny, tmp_path: Path) -> None:
         """What the test above needs to mean something."""
@@ -199,14 +200,16 @@ class TestResume:
         assert same(state_of(tmp_path / "whole"), state_of(tmp_path / "parts"))
         assert training_rows(tmp_path / "whole") == training_rows(tmp_path / "parts")
 
-    def test_the_log_is_cut_back_to_the_checkpoint(self, tiny: Tiny, tmp_path: Path) -> None:
+    def test_the_log_is_cut_back_to_the_checkpoint(
+        self, tiny: Tiny, undisturbed: Callable[..., Path], tmp_path: Path
+    ) -> None:
         """Rows that a killed run wrote after its last checkpoint, the last one half."""
-        tiny.train(tmp_path / "whole", *INDIGO)
+        whole = undisturbed(*INDIGO)
         tiny.train(tmp_path / "run", *INDIGO, "train.max_steps=3")
         with open(tmp_path / "run" / "log.jsonl", "ab") as log:
             log.write(b'{"step": 4, "loss": 9.0}\n{"step": 5, "loss": 9.0}\n{"step": 6, "lo')
         tiny.train(tmp_path / "run", *INDIGO, resume=True)
-        assert log_of(tmp_path / "run") == log_of(tmp_path / "whole")
+        assert log_of(tmp_path / "run") == log_of(whole)
 
     def test_a_finished_run_stays_as_it_is(self, tiny: Tiny, tmp_path: Path) -> None:
         tiny.train(tmp_path / "run")
@@ -217,23 +220,33 @@ class TestResume:
 
     @pytest.mark.parametrize("saved", [False, True])
     def test_where_nothing_was_saved_it_starts_at_the_beginning(
-        self, tiny: Tiny, tmp_path: Path, capsys: pytest.CaptureFixture[str], saved: bool
+        self,
+        tiny: Tiny,
+        undisturbed: Callable[..., Path],
+        tmp_path: Path,
+        capsys: pytest.CaptureFixture[str],
+        saved: bool,
     ) -> None:
-        tiny.train(tmp_path / "whole", *INDIGO)
+        whole = undisturbed(*INDIGO)
         if saved:
             tiny.train(tmp_path / "run", *INDIGO, "train.max_steps=2")
             shutil.rmtree(tmp_path / "run" / "checkpoints")
         capsys.readouterr()
         tiny.train(tmp_path / "run", *INDIGO, resume=True)
         assert "nothing was saved yet" in capsys.readouterr().err
-        assert same(state_of(tmp_path / "whole"), state_of(tmp_path / "run"))
-        assert log_of(tmp_path / "whole") == log_of(tmp_path / "run")
+        assert same(state_of(whole), state_of(tmp_path / "run"))
+        assert log_of(whole) == log_of(tmp_path / "run")
 
     @pytest.mark.parametrize("share", [0.0, 0.5, 0.99])
     def test_case_69_a_damaged_checkpoint_is_said_and_the_one_before_taken(
-        self, tiny: Tiny, tmp_path: Path, capsys: pytest.CaptureFixture[str], share: float
+        self,
+        tiny: Tiny,
+        undisturbed: Callable[..., Path],
+        tmp_path: Path,
+        capsys: pytest.CaptureFixture[str],
+        share: float,
     ) -> None:
-        tiny.train(tmp_path / "whole", *INDIGO)
+        whole = undisturbed(*INDIGO)
         tiny.train(tmp_path / "run", *INDIGO, "train.max_steps=4", "train.save_every=2")
         path = tmp_path / "run" / "checkpoints" / "step-00000004" / "training.safetensors"
         content = path.read_bytes()
@@ -241,8 +254,8 @@ class TestResume:
         tiny.train(tmp_path / "run", *INDIGO, resume=True)
         err = capsys.readouterr().err
         assert "warning: step-00000004 cannot be used" in err and "resumed at step 3" in err
-        assert same(state_of(tmp_path / "whole"), state_of(tmp_path / "run"))
-        assert training_rows(tmp_path / "whole") == training_rows(tmp_path / "run")
+        assert same(state_of(whole), state_of(tmp_path / "run"))
+        assert training_rows(whole) == training_rows(tmp_path / "run")
 
     def test_another_corpus_is_refused(self, tiny: Tiny, tmp_path: Path) -> None:
         """Made again from other text: same recipe, even the same size of vocabulary."""

@@ -100,19 +100,23 @@ class TestKeepBest:
 
 class TestAfterAStop:
     @pytest.mark.parametrize("stop", [1, 4, 5])
-    def test_a_row_is_about_all_updates_since_the_last_one(self, tiny: Tiny, tmp_path: Path, stop: int) -> None:
+    def test_a_row_is_about_all_updates_since_the_last_one(
+        self, tiny: Tiny, undisturbed: Callable[..., Path], tmp_path: Path, stop: int
+    ) -> None:
         options = (*INDIGO, "train.log_every=3", "train.max_steps=9", "train.validate_every=9")
-        tiny.train(tmp_path / "whole", *options)
+        whole = undisturbed(*options)
         tiny.train(tmp_path / "parts", *options, f"train.max_steps={stop}")
         tiny.train(tmp_path / "parts", *options, resume=True)
-        rows = [[row for row in log_of(tmp_path / name) if "split" not in row] for name in ("whole", "parts")]
+        rows = [[row for row in log_of(run) if "split" not in row] for run in (whole, tmp_path / "parts")]
         assert rows[0] == rows[1] and [row["step"] for row in rows[0]] == [3, 6, 9]
-        assert same(state_of(tmp_path / "parts"), state_of(tmp_path / "whole"))
+        assert same(state_of(tmp_path / "parts"), state_of(whole))
 
-    def test_a_checkpoint_of_before_these_things(self, tiny: Tiny, tmp_path: Path) -> None:
+    def test_a_checkpoint_of_before_these_things(
+        self, tiny: Tiny, undisturbed: Callable[..., Path], tmp_path: Path
+    ) -> None:
         """The first release kept weights, moments and the random state; a run of it goes on."""
         run = tmp_path / "run"
-        tiny.train(tmp_path / "whole", *INDIGO)
+        whole = undisturbed(*INDIGO)
         tiny.train(run, *INDIGO, "train.max_steps=3")
         found = newest_whole_checkpoint(run)[0]
         assert found is not None
@@ -125,8 +129,8 @@ class TestAfterAStop:
         assert len(kept) == len(lines) - 7
         (run / "recipe.toml").write_text("".join(kept), "utf-8")
         tiny.train(run, *INDIGO, "train.tensorboard=auto", resume=True)
-        assert same(open_checkpoint(run, "last").weights(), open_checkpoint(tmp_path / "whole", "last").weights())
-        assert log_of(run) == log_of(tmp_path / "whole")
+        assert same(open_checkpoint(run, "last").weights(), open_checkpoint(whole, "last").weights())
+        assert log_of(run) == log_of(whole)
 
     @pytest.mark.slow
     @pytest.mark.parametrize("stop", [12, 21])

@@ -134,6 +134,7 @@ def test_settings_that_cannot_be_used_are_faults_of_the_recipe(tmp_path: Path, s
     assert message in caught.value.render() and "preprocess" in caught.value.render()
 
 
+@pytest.mark.slow
 def test_block_size_and_workers_change_no_byte(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = [*TEXT.splitlines(), "", "x " * 30, "ąć d"]
     source, target = "\n".join(lines * 4), "\n".join([*reversed(lines)] * 4)

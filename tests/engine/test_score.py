@@ -13,6 +13,7 @@ from indigo_cli.engine import targets as targets_module
 from indigo_cli.engine.prepare import prepare
 from indigo_cli.errors import DataError, RecipeError, RunError, UsageError
 from indigo_cli.recipe import load_recipe
+from tests.marks import quick
 from tests.runs import multiply_weights, valid_rows
 from tests.scoring import Score, decoded, near, strip
 from tests.tiny import MAX_LENGTH, RECIPE, Tiny, write_task
@@ -20,7 +21,7 @@ from tests.tiny import MAX_LENGTH, RECIPE, Tiny, write_task
 L2R = ("order.name=l2r",)
 
 
-@pytest.mark.parametrize("options", [{}, {"draws": 7}])
+@pytest.mark.parametrize("options", quick([{}, {"draws": 7}]))
 def test_neither_batches_nor_blocks_change_a_row(
     tiny: Tiny, scored: Score, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
 ) -> None:
@@ -40,6 +41,7 @@ def test_neither_batches_nor_blocks_change_a_row(
     assert max(tokens for tokens, _ in seen) <= 30 and {counts for _, counts in seen} == {1}
 
 
+@pytest.mark.slow
 def test_a_transformer_scores_l2r_only(tiny: Tiny, transformer: Path, scored: Score, tmp_path: Path) -> None:
     path = tmp_path / "o.jsonl"
     write_orders(path, {}, [OrdersRow(0, ((0, 1),)), OrdersRow(1, ((1, 0),))])

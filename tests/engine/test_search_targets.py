@@ -54,6 +54,7 @@ def test_empty_long_and_unknown_lines(search: Search, tmp_path: Path, capsys: py
     assert "1 line was longer than preprocess.max_length" in said
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_blocks")
 def test_a_stopped_search_goes_on_with_the_same_text_only(
     search: Search, text: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path

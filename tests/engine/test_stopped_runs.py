@@ -50,13 +50,14 @@ class TestSignals:
     def test_case_75_in_mid_epoch(
         self,
         tiny: Tiny,
+        undisturbed: Callable[..., Path],
         tmp_path: Path,
         at_batch: Callable[[int, Callable[[], None]], None],
         number: signal.Signals,
         batch: int,
     ) -> None:
         """It ends with a checkpoint of the update it was in; resuming ends where the run would have ended."""
-        tiny.train(tmp_path / "whole", *INDIGO)
+        whole = undisturbed(*INDIGO)
         at_batch(batch, lambda: os.kill(os.getpid(), number))
         with pytest.raises(SystemExit if number == signal.SIGTERM else KeyboardInterrupt) as caught:
             tiny.train(tmp_path / "run", *INDIGO)
@@ -68,15 +69,15 @@ class TestSignals:
         assert not [name for name in names if name.startswith(".")]
         assert [row["step"] for row in training_rows(tmp_path / "run")] == list(range(1, step + 1))
         tiny.train(tmp_path / "run", *INDIGO, resume=True)
-        assert same(state_of(tmp_path / "whole"), state_of(tmp_path / "run"))
-        assert training_rows(tmp_path / "whole") == training_rows(tmp_path / "run")
+        assert same(state_of(whole), state_of(tmp_path / "run"))
+        assert training_rows(whole) == training_rows(tmp_path / "run")
 
     @pytest.mark.parametrize("step", [3, 6])
     def test_case_75_during_validation(
-        self, tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
+        self, tiny: Tiny, undisturbed: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
     ) -> None:
         """The validation that was not finished is made up for; the last step is always validated."""
-        tiny.train(tmp_path / "whole", *INDIGO)
+        whole = undisturbed(*INDIGO)
         once, seen = OrderedSplit.once, 0
 
         def interrupted(split: OrderedSplit) -> Iterator[MicroBatch]:
@@ -95,9 +96,9 @@ class TestSignals:
         assert names_in(tmp_path / "run")["last"] == f"step-{step:08d}"
         assert step not in valid_rows(tmp_path / "run")
         tiny.train(tmp_path / "run", *INDIGO, resume=True)
-        assert same(state_of(tmp_path / "whole"), state_of(tmp_path / "run"))
-        assert log_of(tmp_path / "run") == log_of(tmp_path / "whole")
-        assert names_in(tmp_path / "run")["best"] == names_in(tmp_path / "whole")["best"]
+        assert same(state_of(whole), state_of(tmp_path / "run"))
+        assert log_of(tmp_path / "run") == log_of(whole)
+        assert names_in(tmp_path / "run")["best"] == names_in(whole)["best"]
 
     def test_handlers_are_put_back(self, tiny: Tiny, tmp_path: Path) -> None:
         before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
@@ -106,12 +107,14 @@ class TestSignals:
 
 
 @pytest.mark.slow
-def test_contract_4_a_kill_at_any_instant_changes_nothing_in_the_end(tiny: Tiny, tmp_path: Path) -> None:
+def test_contract_4_a_kill_at_any_instant_changes_nothing_in_the_end(
+    tiny: Tiny, undisturbed: Callable[..., Path], tmp_path: Path
+) -> None:
     """SIGKILL before every file that is put in place, every row of the log, every tensor file; then one resume."""
     instants = [(os, "replace"), (Log, "write"), (checkpoints, "save_file")]
-    tiny.train(tmp_path / "whole", *INDIGO)
-    weights, log = state_of(tmp_path / "whole"), log_of(tmp_path / "whole")
-    best = names_in(tmp_path / "whole")["best"]
+    whole = undisturbed(*INDIGO)
+    weights, log = state_of(whole), log_of(whole)
+    best = names_in(whole)["best"]
     for instant in range(1, 100):
         run = tmp_path / f"run-{instant}"
         killed = killed_at(instant, lambda run=run: tiny.train(run, *INDIGO), instants)  # type: ignore[misc]

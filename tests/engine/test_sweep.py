@@ -144,6 +144,7 @@ def test_choosing_on_another_split_than_valid_is_warned_of(
     assert "beam_size 1: bleu" in said, "results come as they are found"
 
 
+@pytest.mark.slow
 def test_files_are_complete_and_never_in_the_way(tiny: Tiny, tmp_path: Path) -> None:
     table, picture = tmp_path / "a.tsv", tmp_path / "a.png"
     found = sweep(tiny.run, ["decode.beam_size=1,2"], output=table, png=picture)

@@ -13,6 +13,7 @@ from indigo_cli.engine.optim import GuardedStep, learning_rate, make_optimizer
 from indigo_cli.engine.updates import LossParts, StepReport, dropout_seed, updates
 from indigo_cli.models import MODELS
 from indigo_cli.models.protocol import Losses
+from tests.marks import quick
 
 SYSTEMS = ["transformer", "indigo", "insertion"]
 SENTENCES = 6
@@ -66,7 +67,7 @@ def run(
     return list(reports), system
 
 
-@pytest.mark.parametrize("name", SYSTEMS)
+@pytest.mark.parametrize("name", quick(SYSTEMS))
 def test_many_micro_batches_are_one_batch_of_all(name: str) -> None:
     """Losses to 1e-5 and gradient norms to 1e-4, relative, over 20 updates; micro-batches of very unequal size."""
     whole, _ = run(name, [SENTENCES], num_updates=20)

@@ -15,6 +15,7 @@ from indigo_cli.data.collate import collate_source
 from indigo_cli.models.indigo_config import IndigoConfig
 from indigo_cli.nn.positions.ternary import left_matrix, row_positions
 from tests import reference
+from tests.marks import quick
 from tests.models.tiny import A, B, C, D, E, make_batch, make_config, make_system
 from tests.tensors import assert_close
 
@@ -52,7 +53,7 @@ def reference_losses(
     return reference.losses(steps, target, order, smoothing=smoothing, eod_position=config.eod_position)
 
 
-@pytest.mark.parametrize("settings", SETTINGS, ids=ids)
+@pytest.mark.parametrize("settings", quick(SETTINGS, 3), ids=ids)
 def test_losses_and_gradients_are_those_of_the_slow_implementation(settings: dict[str, Any]) -> None:
     config = make_config("indigo", **settings)
     model = make_system("indigo", **settings).double()
@@ -182,7 +183,7 @@ def test_the_cache_keeps_old_rows_bit_for_bit() -> None:
             assert torch.equal(state.decoder.cache.own()[:, :-1], before)
 
 
-@pytest.mark.parametrize("settings", SETTINGS, ids=ids)
+@pytest.mark.parametrize("settings", quick(SETTINGS, 3), ids=ids)
 def test_cached_decoding_says_what_the_slow_implementation_says(settings: dict[str, Any]) -> None:
     """All words and all slots at each step, of the whole batch at once."""
     model, config = make_system("indigo", **settings), make_config("indigo", **settings)

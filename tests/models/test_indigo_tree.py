@@ -15,6 +15,7 @@ from indigo_cli.core.order import order_to_slots, slots_to_anchors
 from indigo_cli.core.vocab import EOD
 from indigo_cli.data.batch import Batch, Plan
 from indigo_cli.data.order_tree import FIRST, grow_tree
+from tests.marks import quick
 from tests.models.tiny import SOURCES, A, B, C, D, make_batch, make_system
 from tests.tensors import assert_close
 
@@ -53,7 +54,7 @@ def one_by_one(model: Any, smoothing: float) -> Tensor:
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
-@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+@pytest.mark.parametrize("settings", quick(SETTINGS), ids=str)
 def test_losses_and_gradients_are_those_of_the_orders_one_by_one(settings: dict[str, Any], smoothing: float) -> None:
     model = make_system("indigo", **settings).double()
     batch = weighted(make_batch(SOURCES, TARGETS, ORDERS))
