@@ -182,7 +182,8 @@ def trace_of(rounds: Iterable[Iterable[tuple[int, float]]], canvas: GivenWords |
     items: list[object] = [OPEN]  # words, slots and, in place of closed slots, log p(no insertion)
     if canvas is not None:
         insertions = [Insertion(word, i, -1, 0.0, 0.0) for i, word in enumerate(canvas.words)]
-        open_gaps = tuple(gap for gap, is_open in enumerate(canvas.open) if is_open)
+        if canvas.words:
+            open_gaps = tuple(gap for gap, is_open in enumerate(canvas.open) if is_open)
         gaps = [OPEN if is_open else GAP for is_open in canvas.open]
         items = [item for gap, word in zip(gaps, canvas.words, strict=False) for item in (gap, word)] + gaps[-1:]
     for number, decided in enumerate(rounds):
