@@ -24,6 +24,7 @@ from indigo_cli.decoding.search import EMPTY_SHARE
 from indigo_cli.models.protocol import Canvas, ParallelDecoder
 
 NO_LIMIT = 1 << 40
+"""Most words of what is only measured."""
 OPEN, GAP = object(), object()
 """An open slot, and one that a canvas keeps closed."""
 

@@ -3,13 +3,14 @@
 Shape letters: S sentences, G open slots (the most of any).
 """
 
+from collections import defaultdict
 from collections.abc import Sequence
 
 import torch
 
 from indigo_cli.core.order import Order
-from indigo_cli.core.vocab import EOD, FIRST_WORD, PAD
-from indigo_cli.decoding.rounds import Decision, Growing, RoundScores
+from indigo_cli.core.vocab import EOD, FIRST_WORD
+from indigo_cli.decoding.rounds import CLOSED, Decision, Growing, RoundScores, fit
 
 Rounds = Sequence[Sequence[int]]
 """For each round what its open slots took, from left to right: vocabulary ids, `<eod>` = closed."""
@@ -27,20 +28,24 @@ def rounds_of(target: Sequence[int], order: Order, rounds: Sequence[int], open_g
     Raises:
         ValueError: a word came into a slot that was not open.
     """
-    given = sorted(index for index, number in zip(order, rounds, strict=True) if number < 0)
-    bounds = [-1, *given, len(target)]
+    coming: defaultdict[int, list[int]] = defaultdict(list)
+    for index, number in zip(order, rounds, strict=True):
+        coming[number].append(index)
+    bounds = [-1, *sorted(coming[-1]), len(target)]
     slots = [(bounds[gap], bounds[gap + 1]) for gap in open_gaps]
     decided: list[list[int]] = []
-    done = len(given)
+    done = len(coming[-1])
     while slots:
-        coming = sorted(index for index, number in zip(order, rounds, strict=True) if number == len(decided))
         row: list[int] = []
         following: list[tuple[int, int]] = []
         for left, right in slots:
-            inside = [index for index in coming if left < index < right]
-            row.append(target[inside[0]] if inside else EOD)
-            following += [(left, index) for index in inside[:1]] + [(index, right) for index in inside[:1]]
-        done += len(row) - row.count(EOD)
+            inside = next((index for index in coming[len(decided)] if left < index < right), None)
+            if inside is None:
+                row.append(EOD)
+                continue
+            row.append(target[inside])
+            following += (left, inside), (inside, right)
+        done += len(following) // 2
         decided.append(row)
         slots = following
     if done != len(target):
@@ -60,15 +65,11 @@ class Replay:
 
     def choose(self, scores: RoundScores, growing: Growing) -> Decision:
         """Take what stands for each slot of the round."""
-        sentences, _, most = scores.open.shape
-        word = torch.full((sentences, 1, most), PAD)
+        column = torch.full(scores.open.shape, CLOSED)
         for i, row in enumerate(growing.rows.tolist()):
             if growing.number < len(self.decisions[row]):
                 decided = self.decisions[row][growing.number]
-                word[i, 0, : len(decided)] = torch.tensor(decided)
-        word = word.to(scores.open.device)
-        column = (word - FIRST_WORD).clamp(min=0)
+                column[i, 0, : len(decided)] = torch.tensor(decided) - FIRST_WORD
+        column = column.to(scores.open.device)
         log_prob = scores.logits.gather(3, column[..., None])[..., 0] - scores.log_z
-        log_prob = torch.where(word == PAD, 0.0, log_prob)
-        parent = torch.zeros((sentences, 1), dtype=torch.int64, device=word.device)
-        return Decision(parent, word, log_prob, forced=torch.zeros_like(parent, dtype=torch.bool))
+        return fit(scores, torch.zeros_like(scores.room), column, log_prob)
