@@ -69,8 +69,12 @@ def parse_section(
         elif detail["type"] == "missing":
             faults.append(UsageError(f"{spell(key)} is missing", where=place_of(key, places), fix=f"add {spell(key)}"))
         elif detail["type"] == "value_error":
-            what, *fix = detail["ctx"]["error"].args  # a section checks itself, and may say how to mend it
-            faults.append(UsageError(f"[{spell(key)}] {what}", where=place_of(key, places), fix="".join(fix)))
+            match detail["ctx"]["error"].args:  # a section checks itself, and may say how to mend it
+                case (str(what), str(fix)):
+                    pass
+                case _:
+                    what, fix = str(detail["ctx"]["error"]), ""
+            faults.append(UsageError(f"[{spell(key)}] {what}", where=place_of(key, places), fix=fix))
         else:
             faults.append(_wrong_value(key, _value_at(mapping, detail["loc"]), detail, places))
     return None, faults

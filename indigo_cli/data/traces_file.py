@@ -162,10 +162,12 @@ def parse_row(fields: Mapping[str, Any], where: str) -> TraceRecord:
     rounds = read.items("rounds", int, count)
     if any(a > b for a, b in pairwise(rounds)) or (rounds and rounds[0] < -1):
         raise DataError("rounds must not fall, and only given words have -1", where=f"{where}, rounds", fix=AGAIN)
-    open_gaps = read.items("open_gaps", int) if "open_gaps" in fields else None
-    bounds = (-1, *(open_gaps or ()), rounds.count(-1) + 1)
-    if any(a >= b for a, b in pairwise(bounds)):
-        what = f"open_gaps must rise from 0 to at most {rounds.count(-1)}, the number of given words"
+    given = rounds.count(-1)
+    if "given" in fields and read.whole("given", 0) != given:
+        raise DataError(f"given must be {given}, as rounds say", where=f"{where}, given", fix=AGAIN)
+    open_gaps = read.items("open_gaps", int) if fields.get("open_gaps") is not None else None
+    if open_gaps is not None and (not given or any(a >= b for a, b in pairwise((-1, *open_gaps, given + 1)))):
+        what = f"open_gaps must rise from 0 to at most {given}, the number of given words, of which there must be some"
         raise DataError(what, where=f"{where}, open_gaps", fix=AGAIN)
     return TraceRecord(
         id=read.whole("id", 0),

@@ -111,27 +111,35 @@ class Scorer:
                 )
 
     def _batches(self, block: Sequence[Item], orders: Sequence[tuple[Order, ...]]) -> Iterator[list[_Share]]:
-        """Yield batches whose targets have equally many orders; the orders of one target may be more than a batch."""
-        alike: dict[int, list[_Share]] = {}
+        """Yield batches whose targets have equally many orders; the orders of one target may be more than a batch.
+
+        What is to be replayed is kept apart: whatever else stands in a batch, a target is scored in one way.
+        """
+        alike: dict[tuple[int, bool], list[_Share]] = {}
         for place, own in enumerate(orders):
             length = len(block[place].target) + 1
             most = max(1, self.batch_tokens * PAIRS_PER_TOKEN // (length * max(PAIRS_PER_TOKEN, length)))
             for first in range(0, len(own), most):
                 share = _Share(place, first, own[first : first + most])
-                alike.setdefault(len(share.orders), []).append(share)
-        for count, shares in alike.items():
+                alike.setdefault((len(share.orders), self._is_replayed(block[place])), []).append(share)
+        for (count, is_replayed), shares in alike.items():
+            most = min(self.batch_tokens, self.run.recipe.decode.batch_tokens) if is_replayed else self.batch_tokens
             items = [block[share.place] for share in shares]
             for batch in token_batches(
                 np.array([len(item.target) for item in items], dtype=np.int64),
                 np.array([len(item.source.ids) for item in items], dtype=np.int64),
-                batch_tokens=max(1, self.batch_tokens // count),
+                batch_tokens=max(1, most // count),
                 rng=np.random.default_rng(0),
             ):
                 yield [shares[i] for i in batch]
 
+    def _is_replayed(self, item: Item) -> bool:
+        """Tell whether a hypothesis grew in rounds from given words, which no pass over the target sees stand."""
+        return self.in_rounds and item.given > 0
+
     def _sums(self, items: Sequence[Item], shares: Sequence[_Share]) -> Iterator[NDArray[np.float64]]:
         """Yield (3, K) sums over the steps of each share: words, slots, `<eod>`."""
-        if self.in_rounds and any(item.given for item in items):
+        if self._is_replayed(items[0]):
             yield from replayed(self.run.system, items, self.device, self.runtime)
             return
         batch = collate(

@@ -41,49 +41,54 @@ def made_alike(records: Iterable[TraceRecord], *, rounds: bool) -> Iterator[Trac
         DataError: one was made the other way, and would be scored as another history than its own.
     """
     for record in records:
+        at_once = bool(record.close_log_probs)
         serial = record.end_log_prob is not None or any(record.slot_log_probs)
-        if rounds and serial:
+        if rounds and (serial or (not at_once and len(record.order) > record.given)):
             what, fix = "was made one slot at a time", "score it with --set decode.serial=true"
-        elif record.close_log_probs and not rounds:
+        elif not rounds and (at_once or (record.finished and record.end_log_prob is None)):
             what, fix = "was made in rounds", "score it with --set decode.serial=false"
         else:
+            if rounds:
+                _check_rounds(record)
             yield record
             continue
-        raise DataError(f"hypothesis {record.rank} of line {record.id} (from 0) {what}", where=record.where, fix=fix)
+        raise _fault(record, what, fix)
+
+
+def _check_rounds(record: TraceRecord) -> None:
+    """Refuse a hypothesis whose rounds cannot have been as they are said."""
+    open_gaps = record.open_gaps if record.given else (0,)
+    if open_gaps is None:
+        raise _fault(record, "grew on a canvas, and does not say which gaps of it were open (open_gaps)", AGAIN)
+    try:
+        rounds_of(range(len(record.order)), record.order, record.rounds, open_gaps)
+    except ValueError as error:
+        raise _fault(record, f"cannot have grown like this: {error}", AGAIN) from error
+
+
+def _fault(record: TraceRecord, what: str, fix: str) -> DataError:
+    return DataError(f"hypothesis {record.rank} of line {record.id} (from 0) {what}", where=record.where, fix=fix)
 
 
 def in_whole_rounds(items: Iterable[Item]) -> Iterator[Item]:
     """Yield hypotheses made in rounds: every slot of an unfinished one, too, was closed, by force if need be.
 
     What stands for a line without a source has no words, and no slots that anybody closed.
-
-    Raises:
-        DataError: one that grew on a canvas whose open gaps are not known.
     """
     for item in items:
-        if item.given and item.open_gaps is None:
-            raise DataError(
-                f"hypothesis {item.rank} of line {item.line} (from 0) grew on a canvas, and does not say which gaps of "
-                "it were open (open_gaps)",
-                fix=AGAIN,
-            )
         yield replace(item, ended=item.ended or len(item.target) > 0)
 
 
 def replayed(
     system: Any, items: Sequence[Item], device: torch.device, runtime: Runtime
 ) -> Iterator[NDArray[np.float64]]:
-    """Yield (3, 1) sums of hypotheses that grew from given words: no pass over the target sees these stand."""
+    """Yield (3, 1) sums of hypotheses that grew in rounds from given words; `made_alike` has let them pass."""
     canvases, decisions = [], []
     for item in items:
-        order, open_gaps = item.order or (), item.open_gaps if item.given else (0,)
-        assert open_gaps is not None  # see `in_whole_rounds`
-        given = tuple(item.target[i] for i in sorted(order[: item.given]))
-        canvases.append(GivenWords(given, tuple(gap in open_gaps for gap in range(item.given + 1))))
-        try:
-            decisions.append(rounds_of(item.target, order, item.rounds, open_gaps))
-        except ValueError as error:
-            raise DataError(f"hypothesis {item.rank} of line {item.line} (from 0): {error}", fix=AGAIN) from error
+        assert item.order is not None and item.open_gaps is not None
+        given = tuple(item.target[i] for i in sorted(item.order[: item.given]))
+        canvases.append(GivenWords(given, tuple(gap in item.open_gaps for gap in range(item.given + 1))))
+        decisions.append(rounds_of(item.target, item.order, item.rounds, item.open_gaps))
     source = collate_source([item.source.ids for item in items]).to(device)
     with runtime.autocast(device):
         traces = replay_rounds(system, source, canvases, decisions)

@@ -13,7 +13,7 @@ class ScoreSummary:
     """Sums over the best order of every target, nats, and lines that a user should know of.
 
     Args:
-        in_rounds: Every slot was closed, one more than there are tokens, in place of one `<eod>`.
+        in_rounds: In place of one `<eod>`, every slot was closed that was open first or came with a token.
     """
 
     in_rounds: bool = False
@@ -36,8 +36,12 @@ class ScoreSummary:
         assert row.parts is not None and row.bound is not None
         length = len(item.target)
         self.targets += 1
-        self.tokens += length - item.given
-        self.predictions += length - item.given + item.ended * (length + 1 if self.in_rounds else 1)
+        made = length - item.given
+        ends = 1
+        if self.in_rounds:
+            ends = made + (1 if item.open_gaps is None else len(item.open_gaps))
+        self.tokens += made
+        self.predictions += made + item.ended * ends
         self.orders += len(row.orders)
         self.words += row.parts.words[0]
         self.slots += row.parts.slots[0]

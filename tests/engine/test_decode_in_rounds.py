@@ -1,5 +1,6 @@
 """Runs of the Insertion Transformer through decode, score, sweep and ensembles."""
 
+import json
 import math
 import random
 from pathlib import Path
@@ -232,9 +233,12 @@ class TestCanvas:
         assert with_canvas == decoded(runs["fractional"], tmp_path, source=files["source"], n_best=2)[1]
 
     def test_a_line_without_a_source_is_its_canvas(self, runs: dict[str, Path], scored: Score, tmp_path: Path) -> None:
-        files = self.files(tmp_path, ["", "dog"], ["bee [gap] cat", "ant"])
+        files = self.files(tmp_path, ["", "dog", ""], ["bee [gap] cat", "ant", ""])
         path, records = decoded(runs["fractional"], tmp_path, **files)
-        assert scored(runs["fractional"], source=files["source"], target=path)[0].log_probs == (0.0,)
+        rows = scored(runs["fractional"], source=files["source"], target=path)
+        assert [row.log_probs for row in rows] == [(0.0,), (near(records[1].log_prob),), (0.0,)]
+        made = len(records[1].tokens) - 1
+        assert scored.summary.predictions == made + len(records[1].close_log_probs) == 2 * made + 2
         assert (records[0].text, records[0].given, records[0].finished) == ("bee cat", 2, False)
 
     @pytest.mark.parametrize(
@@ -252,8 +256,31 @@ class TestCanvas:
         path, (record,) = decoded(runs["fractional"], tmp_path, "decode.min_length=4", **files)
         assert record.open_gaps == (1,)
         Path(path).write_text(Path(path).read_text("utf-8").replace(old, new), "utf-8")
-        with pytest.raises(DataError, match=fault):
+        with pytest.raises(DataError, match=fault) as caught:
             scored(runs["fractional"], source=files["source"], target=path)
+        assert f"{path}:2" in caught.value.where
+
+    @pytest.mark.parametrize(
+        ("kind", "how", "fields", "fault"),
+        [
+            ("fractional", "decode.serial=false", {"rounds": [0, 0, 0]}, "cannot have grown"),
+            ("fractional", "decode.serial=false", {"close_log_probs": [], "finished": False}, "one slot at a time"),
+            ("absolute", "decode.serial=true", {"close_log_probs": []}, "made in rounds"),
+            ("fractional", "decode.serial=false", {"given": 7}, "given must be 0"),
+            ("fractional", "decode.serial=false", {"open_gaps": [0]}, "must be some"),
+        ],
+    )
+    def test_histories_that_cannot_be(
+        self, runs: dict[str, Path], scored: Score, tmp_path: Path, kind: str, how: str, fields: Any, fault: str
+    ) -> None:
+        files = self.files(tmp_path, ["ant bee cat"], [""])
+        limits = ("decode.min_length=3", "decode.max_length=3")
+        path, _ = decoded(runs[kind], tmp_path, *limits, **files)
+        head, line = Path(path).read_text("utf-8").splitlines()
+        Path(path).write_text(f"{head}\n{json.dumps({**json.loads(line), **fields})}\n", "utf-8")
+        with pytest.raises(DataError, match=fault) as caught:
+            scored(runs[kind], how, source=files["source"], target=path)
+        assert f"{path}:2" in caught.value.where
 
     @pytest.mark.parametrize("count", [1, 3])
     def test_files_of_different_length(self, runs: dict[str, Path], tmp_path: Path, count: int) -> None:
