@@ -1,10 +1,10 @@
 """BLEU, 0 to 100, by sacreBLEU."""
 
-from indigo_cli.metrics.metric import Metric
+from indigo_cli.metrics.metric import USUAL, Metric, MetricOptions
 from indigo_cli.metrics.sacre import SacreAdapter
 
 
-def build(*, tokenize: str, effective_order: bool = False) -> Metric:
+def build(*, tokenize: str, options: MetricOptions = USUAL, effective_order: bool = False) -> Metric:
     """Return corpus BLEU; `effective_order` is for scores of single lines, and the signature says so (`eff:yes`).
 
     Without it a perfect line of fewer than four tokens scores 0, which is right for a corpus only.

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from indigo_cli import __version__
-from indigo_cli.metrics.metric import Metric
+from indigo_cli.metrics.metric import NO_PARTS, USUAL, Metric, MetricOptions
 
 
 class ExactMatch:
@@ -16,8 +16,9 @@ class ExactMatch:
     decimals = 4
     higher_is_better = True
     needs_reference = False
+    parts = NO_PARTS
 
-    def stats(self, hypothesis: str, references: Sequence[str]) -> Sequence[float]:
+    def stats(self, hypothesis: str, references: Sequence[str], wish: int | None = None) -> Sequence[float]:
         """Return (1 if the line is right, 1)."""
         written = [reference for reference in references if reference] or references
         return (float(hypothesis in written), 1.0)
@@ -32,6 +33,6 @@ class ExactMatch:
         return f"nrefs:{num_references}|bs:{resamples}|seed:{seed}|case:mixed|space:yes|version:indigo-{__version__}"
 
 
-def build(*, tokenize: str) -> Metric:
+def build(*, tokenize: str, options: MetricOptions = USUAL) -> Metric:
     """Return exact match; it never splits a line, so `tokenize` changes nothing."""
     return ExactMatch()

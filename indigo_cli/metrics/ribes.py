@@ -17,7 +17,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from indigo_cli import __version__
-from indigo_cli.metrics.metric import Metric
+from indigo_cli.metrics.metric import NO_PARTS, USUAL, Metric, MetricOptions
 from indigo_cli.metrics.tokenize import EvaluationTokenizer, load_tokenizer
 
 ALPHA = 0.25
@@ -106,11 +106,12 @@ class Ribes:
     decimals = 4
     higher_is_better = True
     needs_reference = True
+    parts = NO_PARTS
 
     def __init__(self, tokenizer: EvaluationTokenizer) -> None:
         self._tokenizer = tokenizer
 
-    def stats(self, hypothesis: str, references: Sequence[str]) -> Sequence[float]:
+    def stats(self, hypothesis: str, references: Sequence[str], wish: int | None = None) -> Sequence[float]:
         """Return (score against the best reference, 1)."""
         tokens = self._tokens(hypothesis)
         return (max(sentence_ribes(tokens, self._tokens(line)) for line in references), 1.0)
@@ -131,6 +132,6 @@ class Ribes:
         return [token.lower() for token in self._tokenizer(line)]
 
 
-def build(*, tokenize: str) -> Metric:
+def build(*, tokenize: str, options: MetricOptions = USUAL) -> Metric:
     """Return RIBES on the tokens of one of sacreBLEU's tokenisers."""
     return Ribes(load_tokenizer(tokenize))

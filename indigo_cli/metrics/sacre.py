@@ -8,6 +8,8 @@ significance tests live on since 2.0. They are used here and nowhere else; the t
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from indigo_cli.metrics.metric import NO_PARTS
+
 if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric as SacreMetric
 
@@ -17,13 +19,14 @@ class SacreAdapter:
 
     decimals = 2
     needs_reference = False
+    parts = NO_PARTS
 
     def __init__(self, scorer: "SacreMetric", *, title: str, higher_is_better: bool) -> None:
         self._scorer = scorer
         self.title = title
         self.higher_is_better = higher_is_better
 
-    def stats(self, hypothesis: str, references: Sequence[str]) -> Sequence[float]:
+    def stats(self, hypothesis: str, references: Sequence[str], wish: int | None = None) -> Sequence[float]:
         """Return sacreBLEU's statistics of one line, best reference or closest length already chosen by it."""
         rows: list[list[float]] = self._scorer._extract_corpus_statistics([hypothesis], [[line] for line in references])
         return rows[0]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from indigo_cli.metrics.metric import Metric, Statistics
+from indigo_cli.metrics.metric import Scores, Statistics
 
 TOLERANCE = 1e-9
 """Scores are below 100 in size: rounding never makes two equal differences unequal."""
@@ -33,11 +33,11 @@ class Bootstrap:
     resamples: int = 1000
     seed: int = 12345
 
-    def scores(self, metric: Metric, statistics: Statistics) -> NDArray[np.float64]:
+    def scores(self, metric: Scores, statistics: Statistics) -> NDArray[np.float64]:
         """Return the score of every resample, (resamples,)."""
         return self.scores_of([(metric, statistics)])[0]
 
-    def scores_of(self, systems: Sequence[tuple[Metric, Statistics]]) -> list[NDArray[np.float64]]:
+    def scores_of(self, systems: Sequence[tuple[Scores, Statistics]]) -> list[NDArray[np.float64]]:
         """Return the same for many metrics and systems at the price of one drawing."""
         found: list[list[float]] = [[] for _ in systems]
         for counts in self.counts():
@@ -88,7 +88,7 @@ class Randomisation:
     trials: int = 10_000
     seed: int = 12345
 
-    def differences(self, metric: Metric, system: Statistics, baseline: Statistics) -> NDArray[np.float64]:
+    def differences(self, metric: Scores, system: Statistics, baseline: Statistics) -> NDArray[np.float64]:
         """Return score of one pile minus score of the other for every trial, (trials,)."""
         together = system.sum(axis=0) + baseline.sum(axis=0)
         found = []

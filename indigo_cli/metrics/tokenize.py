@@ -4,7 +4,8 @@ The sentencepiece tokenisers (spm, flores…) are left out: they download a mode
 """
 
 import re
-from collections.abc import Callable, Sequence
+import unicodedata
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Literal, get_args
@@ -83,6 +84,33 @@ def load_tokenizer(name: str) -> EvaluationTokenizer:
 
     bleu = BLEU(tokenize=name)
     return EvaluationTokenizer(bleu.tokenizer, bleu.tokenizer_signature)
+
+
+def load_word_tokenizer(name: str) -> EvaluationTokenizer:
+    """Return what splits a line into lower-cased words without punctuation, as ROUGE counts them.
+
+    Args:
+        name: What `choose_tokenizer` returned. `13a` and `intl` give runs of letters, digits and their marks in any
+            script, which are the tokens of the package rouge-score where text is ASCII (it drops all other letters);
+            `none` keeps what stands between blanks; others split as ever, and tokens of punctuation alone are left out.
+    """
+    if name in ("13a", "intl"):
+        return EvaluationTokenizer(_words, "words")
+    if name == "none":
+        return EvaluationTokenizer(str.lower, name)
+    tokenizer = load_tokenizer(name)
+    return EvaluationTokenizer(lambda line: _speaking(tokenizer(line.lower())), tokenizer.signature)
+
+
+def _words(line: str) -> str:
+    """Return runs of letters, digits and what combines with them (vowel signs, accents)."""
+    kept = (character if unicodedata.category(character)[0] in "LNM" else " " for character in line.lower())
+    return _speaking("".join(kept).split())
+
+
+def _speaking(tokens: Iterable[str]) -> str:
+    """Leave out tokens without any letter or digit; a mark alone may stand behind an emoji."""
+    return " ".join(token for token in tokens if any(unicodedata.category(character)[0] in "LN" for character in token))
 
 
 def _installed(tokenizer: str) -> bool:

@@ -15,6 +15,7 @@ from indigo_cli.engine.assess import EvaluateConfig, assess, assess_files
 from indigo_cli.metrics import METRICS, build_sentence_metric
 from indigo_cli.metrics.metric import corpus_score, corpus_statistics
 from indigo_cli.metrics.ribes import sentence_ribes
+from indigo_cli.metrics.tokenize import TokenizerName
 
 WORDS = ["red", "cat", "dog", "it's", "5", "the", "far"]
 EN = MosesTokenizer("en")
@@ -155,3 +156,14 @@ def test_case_91_decoding_writes_what_evaluation_reads(line: str) -> None:
         text = tokenizer.detokenize(EN.tokenize(line))
         report = assess({"out": [text]}, [[line]], config=EvaluateConfig(metrics=["bleu"]), resamples=5)
         assert report.warnings == ()
+
+
+@pytest.mark.parametrize("line", ["быстрый кот", "小猫今天", "नमस्ते दुनिया", "Tiếng Việt", "cafe\u0301 noir"])
+@pytest.mark.parametrize("tokenize", ["13a", "intl", "none", "char"])
+def test_case_105_rouge_keeps_letters_of_every_script(line: str, tokenize: TokenizerName) -> None:
+    """Identical lines score 1, whatever the script, and the signature names the words that were counted."""
+    config = EvaluateConfig(metrics=["rouge1", "rouge2", "rougeL"], tokenize=tokenize)
+    report = assess({"out": [f"{line} {line[::-1]}"]}, [[f"{line} {line[::-1]}"]], config=config, resamples=5)
+    for figure in report.systems[0].scores.values():
+        assert figure.score == pytest.approx(1.0)
+        assert ("tok:words" in figure.signature) == (tokenize in ("13a", "intl"))

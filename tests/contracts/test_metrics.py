@@ -19,6 +19,8 @@ CONTRACT_NAMES = {
 LINES = st.text(alphabet="ab c.'\u2028\u00a0猫&<", max_size=12)
 
 every_metric = pytest.mark.parametrize("name", sorted(METRICS))
+comparing_metric = pytest.mark.parametrize("name", sorted(set(METRICS) - {"repetition", "length"}))
+"""Of those that hold the words of an output against those of the references."""
 
 
 def test_every_name_of_the_contract_is_known() -> None:
@@ -36,6 +38,8 @@ def test_every_text_has_a_finite_score_in_range(name: str, pairs: list[tuple[str
     assert statistics.shape[0] == len(pairs)
     low, high = RANGES.get(name, (0.0, 1.0))
     scores = [corpus_score(metric, statistics), *Bootstrap(len(pairs), resamples=5).scores(metric, statistics)]
+    for part in metric.parts.values():
+        assert all(map(math.isfinite, (corpus_score(part, statistics), part.score(statistics[0].tolist()))))
     for score in scores:
         assert low <= score <= high + 1e-9
         assert math.isfinite(score)
@@ -54,7 +58,7 @@ def test_statistics_add_up_over_lines_in_any_order(name: str) -> None:
         assert alone[0].tolist() == row.tolist()
 
 
-@every_metric
+@comparing_metric
 def test_perfect_beats_worse(name: str) -> None:
     metric = METRICS[name](tokenize="13a")
     reference = ["the red cat sat on the mat today", "two big dogs ran to the barn"]
@@ -73,7 +77,7 @@ def test_interval_holds_the_score(name: str) -> None:
     assert low <= corpus_score(metric, statistics) <= high
 
 
-@every_metric
+@comparing_metric
 def test_more_references_never_make_it_worse(name: str) -> None:
     metric = METRICS[name](tokenize="13a")
     hypotheses = ["the red cat sat on the mat today", "a dog ran"]
@@ -100,6 +104,9 @@ def test_it_says_how_to_show_it(name: str) -> None:
     metric = METRICS[name](tokenize="13a")
     assert metric.title.strip()
     assert 1 <= metric.decimals <= 4
+    for part_name, part in metric.parts.items():
+        assert part.title.strip() and part_name.strip() and 1 <= part.decimals <= 4
+    assert len({part.title for part in metric.parts.values()} | {metric.title}) == len(metric.parts) + 1
 
 
 @every_metric
@@ -114,7 +121,7 @@ def test_signature_names_references_resamples_seed_and_version(name: str) -> Non
 @pytest.mark.parametrize(
     ("names", "what", "fix"),
     [
-        (["bleu", "meteor"], "'meteor' is not in this version", "available: bleu, chrf, ter, ribes, exact"),
+        (["bleu", "meteor"], "'meteor' is not in this version", "available: bleu, chrf, ter, ribes, exact, rouge1"),
         (["blue"], "unknown metric 'blue'", "did you mean `bleu`?"),
         (["BLEU"], "unknown metric 'BLEU'", "did you mean `bleu`?"),
         ([], "no metric", "available"),
