@@ -4,20 +4,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from indigo_cli.core.settings import NonNegativeInt
 from indigo_cli.data.files import read_lines
+from indigo_cli.engine.figures import corpus_figures, without_p
 from indigo_cli.engine.outputs import read_output
-from indigo_cli.engine.score_report import Comparison, Measured, MetricScore, SystemReport
+from indigo_cli.engine.score_report import Comparison, Measured, SystemReport
 from indigo_cli.engine.score_report import Report as Report
+from indigo_cli.engine.wishes import UnitSetting, Wanted, Wishes, find_wanted
 from indigo_cli.errors import DataError, UsageError
-from indigo_cli.metrics import build_metrics
-from indigo_cli.metrics.metric import Metric, corpus_score, corpus_statistics
-from indigo_cli.metrics.significance import (
-    Bootstrap,
-    Randomisation,
-    bootstrap_p_value,
-    interval,
-    randomisation_p_value,
-)
+from indigo_cli.metrics import READS_WISH, build_metrics
+from indigo_cli.metrics.metric import Metric, MetricOptions, corpus_statistics
 from indigo_cli.metrics.tokenize import TokenizerName, choose_tokenizer, tokenisation_warnings
 
 SEED = 12345  # sacreBLEU's: the same draws, so the intervals agree with `sacrebleu --confidence`
@@ -34,12 +30,26 @@ class EvaluateConfig:
         tokenize: Evaluation tokeniser; `auto` goes by the target language (`choose_tokenizer`).
         significance: Test of the difference of two systems (`metrics/significance.py`).
         empty_reference: What RIBES does with a line that no reference has a word for: an error, or a score of 0.
+        stemming: ROUGE compares the stems of English words (extra `rouge`).
+        rouge_bytes: ROUGE cuts outputs after so many bytes and gives the recall, as for DUC; 0 = F1 of the whole.
+        length_limit: Length that `length` compares all lines with; 0 = the wish of each in traces, else its reference.
+        length_unit: What `length` counts; `auto` = what traces say, else characters.
     """
 
     metrics: list[str] = field(default_factory=lambda: ["bleu", "chrf"])
     tokenize: TokenizerName = "auto"
     significance: Literal["bootstrap", "randomisation"] = "bootstrap"
     empty_reference: Literal["error", "zero"] = "error"
+    stemming: bool = False
+    rouge_bytes: NonNegativeInt = 0
+    length_limit: NonNegativeInt = 0
+    length_unit: UnitSetting = "auto"
+
+    @property
+    def options(self) -> MetricOptions:
+        """What single metrics are told, as far as settings say it."""
+        unit = "character" if self.length_unit == "auto" else self.length_unit
+        return MetricOptions(self.stemming, self.rouge_bytes, unit, self.length_limit)
 
 
 def assess(
@@ -53,6 +63,8 @@ def assess(
     resamples: int = RESAMPLES,
     trials: int = TRIALS,
     reference_name: str = "references",
+    wishes: Mapping[str, Wishes] | None = None,
+    parts: bool = False,
 ) -> Report:
     """Score every system against the same references.
 
@@ -66,6 +78,8 @@ def assess(
         resamples: Of the bootstrap, whose intervals are always given.
         trials: Of approximate randomisation.
         reference_name: How to call the references in an error.
+        wishes: By system, where outputs say which length they were to have.
+        parts: Give the further figures of metrics, too.
     Raises:
         UsageError: a metric or tokeniser that cannot be had.
         DataError: a line without a reference, where a metric needs one (`empty_reference`).
@@ -77,16 +91,24 @@ def assess(
             raise ValueError(f"two texts under the name {baseline[0]!r}")
         named = {baseline[0]: baseline[1], **named}
     tokenizer = choose_tokenizer(config.tokenize, language)
-    metrics = build_metrics(config.metrics, tokenize=tokenizer)
+    wanted = Wanted(config.options, {})
+    if not READS_WISH.isdisjoint(config.metrics):
+        wanted = find_wanted(config.options, config.length_unit, list(named), wishes or {})
+    metrics = build_metrics(config.metrics, tokenize=tokenizer, options=wanted.options)
     if config.empty_reference == "error":
         _check_references(metrics, references, reference_name)
     statistics = {
-        name: {metric_name: corpus_statistics(metric, lines, references) for metric_name, metric in metrics.items()}
+        name: {
+            metric_name: corpus_statistics(metric, lines, references, wanted.lengths.get(name))
+            for metric_name, metric in metrics.items()
+        }
         for name, lines in named.items()
     }
-    measured = Measured(metrics, tokenizer, references, statistics)
+    measured = Measured(metrics, tokenizer, references, statistics, wanted.options)
     first = None if baseline is None else baseline[0]
-    figures = _figures(measured, first, config.significance, seed=seed, resamples=resamples, trials=trials)
+    figures = corpus_figures(
+        measured, first, config.significance, parts=parts, seed=seed, resamples=resamples, trials=trials
+    )
     warnings = [
         text
         for name, lines in named.items()
@@ -97,49 +119,13 @@ def assess(
         num_lines=len(references[0]),
         systems=tuple(SystemReport(name, figures[name]) for name in systems),
         measured=measured,
-        baseline=None if first is None else SystemReport(first, _without_p(figures[first])),
+        baseline=None if first is None else SystemReport(first, without_p(figures[first])),
         comparison=None if first is None else Comparison(config.significance, samples, seed),
         higher_is_better={name: metric.higher_is_better for name, metric in metrics.items()},
         decimals={name: metric.decimals for name, metric in metrics.items()},
         titles={name: metric.title for name, metric in metrics.items()},
-        warnings=tuple(dict.fromkeys(warnings)),
+        warnings=tuple(dict.fromkeys([*wanted.warnings, *warnings])),
     )
-
-
-def _figures(
-    measured: Measured, baseline: str | None, test: str, *, seed: int, resamples: int, trials: int
-) -> dict[str, dict[str, MetricScore]]:
-    """Return the figures by system and metric."""
-    num_references, num_lines = len(measured.references), len(measured.references[0])
-    bootstrap = Bootstrap(num_lines, resamples=resamples, seed=seed)
-    randomisation = Randomisation(num_lines, trials=trials, seed=seed)
-    pairs = [(system, name) for system in measured.statistics for name in measured.metrics]
-    statistics = [measured.statistics[system][name] for system, name in pairs]
-    metrics = [measured.metrics[name] for _, name in pairs]
-    scores = dict(zip(pairs, map(corpus_score, metrics, statistics), strict=True))
-    resampled = dict(zip(pairs, bootstrap.scores_of(list(zip(metrics, statistics, strict=True))), strict=True))
-
-    def p_value(system: str, name: str) -> float | None:
-        if baseline is None:
-            return None
-        if system == baseline:
-            return 1.0
-        difference = scores[system, name] - scores[baseline, name]
-        if test == "bootstrap":
-            return bootstrap_p_value(difference, resampled[system, name] - resampled[baseline, name])
-        rows = (measured.statistics[of][name] for of in (system, baseline))
-        return randomisation_p_value(difference, randomisation.differences(measured.metrics[name], *rows))
-
-    figures: dict[str, dict[str, MetricScore]] = {system: {} for system in measured.statistics}
-    for system, name in pairs:
-        signature = measured.metrics[name].signature(num_references=num_references, resamples=resamples, seed=seed)
-        bounds = interval(resampled[system, name])
-        figures[system][name] = MetricScore(scores[system, name], *bounds, signature, p_value(system, name))
-    return figures
-
-
-def _without_p(scores: Mapping[str, MetricScore]) -> dict[str, MetricScore]:
-    return {name: replace(score, p_value=None) for name, score in scores.items()}
 
 
 def _check_references(metrics: Mapping[str, Metric], references: Sequence[Sequence[str]], name: str) -> None:
@@ -162,6 +148,7 @@ def assess_files(
     baseline: str | None = None,
     language: str = "",
     seed: int = SEED,
+    parts: bool = False,
 ) -> Report:
     """Score files: text or traces as hypotheses, text as references; `-` may be standard input once.
 
@@ -169,6 +156,7 @@ def assess_files(
         source: Source text; no metric of this version reads it, only its line count is checked.
         baseline: File that the others are compared with; of several hypotheses the first, where none is named.
         language: Overrules the target language that traces name.
+        parts: Give the further figures of metrics, too.
     Raises: DataError for files of unequal length (both names and both counts) and for empty ones.
     """
     hypotheses = list(dict.fromkeys(hypotheses))
@@ -204,6 +192,8 @@ def assess_files(
         baseline=None if baseline is None else (baseline, outputs[baseline].lines),
         seed=seed,
         reference_name=references[0],
+        wishes={path: output.wishes for path, output in outputs.items() if output.wishes is not None},
+        parts=parts,
     )
     gaps = [
         f"{path}: {output.missing} of {expected} lines have no hypothesis and count as empty"

@@ -25,7 +25,10 @@ BUCKETS = 6
 
 def sentence_metrics(measured: Measured) -> dict[str, Metric]:
     """Return the metrics for single lines; BLEU takes effective order, and its signature says so."""
-    return {name: build_sentence_metric(name, tokenize=measured.tokenizer) for name in measured.metrics}
+    return {
+        name: build_sentence_metric(name, tokenize=measured.tokenizer, options=measured.options)
+        for name in measured.metrics
+    }
 
 
 def sentence_signatures(measured: Measured) -> dict[str, str]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from indigo_cli.core.format import check_header, parse_object
 from indigo_cli.data.files import read_lines
 from indigo_cli.data.traces_file import FORMAT, VERSION, parse_row
+from indigo_cli.engine.wishes import Wishes
 from indigo_cli.errors import DataError
 
 
@@ -13,12 +14,14 @@ from indigo_cli.errors import DataError
 class Output:
     """The output of one system: its text, and what its file says of the target language (empty for plain text).
 
-    `missing` counts lines of which traces say nothing, such as pairs of a split that preprocessing dropped.
+    `missing` counts lines of which traces say nothing, such as pairs of a split that preprocessing dropped; `wishes`
+    are the lengths that decoding was given, None if it was given none.
     """
 
     lines: list[str]
     language: str = ""
     missing: int = 0
+    wishes: Wishes | None = None
 
 
 def read_output(path: str, num_lines: int = 0) -> Output:

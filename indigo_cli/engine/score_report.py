@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from indigo_cli.metrics.metric import Metric, Statistics
+from indigo_cli.metrics.metric import USUAL, Metric, MetricOptions, Statistics
 
 DIGITS = 8
 """After the point, in JSON."""
@@ -14,7 +14,8 @@ DIGITS = 8
 class MetricScore:
     """One figure: the score of the whole corpus, its 95 % bootstrap interval, and how to compute it again.
 
-    `p_value` is that of the paired test against the baseline, None where there is no baseline.
+    `p_value` is that of the paired test against the baseline, None where there is no baseline; `parts` are the metric's
+    further figures, where they were asked for.
     """
 
     score: float
@@ -22,6 +23,11 @@ class MetricScore:
     high: float
     signature: str
     p_value: float | None = None
+    parts: dict[str, "MetricScore"] = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return `{score, ci}`, rounded: a perfect BLEU is 100.0, not 100.00000000000004."""
+        return {"score": round(self.score, DIGITS), "ci": [round(self.low, DIGITS), round(self.high, DIGITS)]}
 
 
 @dataclass(frozen=True)
@@ -32,19 +38,27 @@ class SystemReport:
     scores: dict[str, MetricScore]
 
     def as_json(self) -> dict[str, Any]:
-        """Return `{metric: {score, signature, ci}}`, rounded: a perfect BLEU is 100.0, not 100.00000000000004."""
-        return {
-            name: {
-                "score": round(value.score, DIGITS),
-                "signature": value.signature,
-                "ci": [round(value.low, DIGITS), round(value.high, DIGITS)],
-            }
-            for name, value in self.scores.items()
-        }
+        """Return `{metric: {score, signature, ci}}`; with parts also `parts: {part: {score, ci}}`."""
+        result = {}
+        for name, value in self.scores.items():
+            figure = value.as_json()
+            result[name] = {"score": figure["score"], "signature": value.signature, "ci": figure["ci"]}
+            if value.parts:
+                result[name]["parts"] = {part: more.as_json() for part, more in value.parts.items()}
+        return result
 
     def p_values(self) -> dict[str, float | None]:
         """Return `{metric: p_value}`."""
         return {name: value.p_value for name, value in self.scores.items()}
+
+    def p_values_as_json(self) -> dict[str, Any]:
+        """Return `{p_value: {metric: p}}`; with parts also `parts_p_value: {metric: {part: p}}`."""
+        parts = {
+            name: {part: more.p_value for part, more in value.parts.items()}
+            for name, value in self.scores.items()
+            if value.parts
+        }
+        return {"p_value": self.p_values(), **({"parts_p_value": parts} if parts else {})}
 
 
 @dataclass(frozen=True)
@@ -55,12 +69,14 @@ class Measured:
         tokenizer: What `choose_tokenizer` returned.
         references: One list per reference file.
         statistics: By system, the baseline included, then by metric.
+        options: What the metrics were built with.
     """
 
     metrics: dict[str, Metric]
     tokenizer: str
     references: Sequence[Sequence[str]]
     statistics: dict[str, dict[str, Statistics]]
+    options: MetricOptions = USUAL
 
 
 @dataclass(frozen=True)
@@ -124,12 +140,12 @@ class Report:
                 "name": self.baseline.name,
                 "metrics": self.baseline.as_json(),
                 "test": vars(self.comparison),
-                "p_value": first.p_values(),
+                **first.p_values_as_json(),
             }
         if len(self.systems) > 1:
             result["systems"] = [
                 {"name": system.name, "metrics": system.as_json()}
-                | ({} if self.baseline is None else {"p_value": system.p_values()})
+                | ({} if self.baseline is None else system.p_values_as_json())
                 for system in self.systems
             ]
         return result

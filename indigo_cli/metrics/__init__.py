@@ -24,6 +24,8 @@ METRICS: dict[str, Callable[..., Metric]] = {
     "length": length.build,
 }
 
+READS_WISH = frozenset({"length"})
+"""Those that look at the length that was wanted of a line."""
 PLANNED = ("meteor", "cider", "ast_exact")
 
 
