@@ -147,13 +147,15 @@ def assess_files(
     source: str | None = None,
     baseline: str | None = None,
     language: str = "",
+    source_language: str = "",
     seed: int = SEED,
     parts: bool = False,
 ) -> Report:
     """Score files: text or traces as hypotheses, text as references; `-` may be standard input once.
 
     Args:
-        source: Source text; no metric of this version reads it, only its line count is checked.
+        source: Source text, for scores by its length; no metric reads it.
+        source_language: Overrules the source language that traces name.
         baseline: File that the others are compared with; of several hypotheses the first, where none is named.
         language: Overrules the target language that traces name.
         parts: Give the further figures of metrics, too.
@@ -175,8 +177,9 @@ def assess_files(
     outputs = {path: read_output(path, expected) for path in [*hypotheses, *outside]}
     for path, output in outputs.items():
         _check_count(path, len(output.lines), references[0], expected)
-    if source:
-        _check_count(source, sum(1 for _ in read_lines(source)), references[0], expected)
+    source_lines = list(read_lines(source)) if source else None
+    if source and source_lines is not None:
+        _check_count(source, len(source_lines), references[0], expected)
     languages = {output.language for output in outputs.values()} - {""}
     if not language and len(languages) > 1:
         raise DataError(
@@ -200,7 +203,11 @@ def assess_files(
         for path, output in outputs.items()
         if output.missing
     ]
-    return replace(report, warnings=(*gaps, *report.warnings))
+    told = {output.source_language for output in outputs.values()} - {""}
+    code = source_language or (next(iter(told)) if len(told) == 1 else "")
+    read = choose_tokenizer("none" if config.tokenize == "none" else "auto", code)
+    measured = replace(report.measured, sources=source_lines, source_tokenizer=read)
+    return replace(report, measured=measured, warnings=(*gaps, *report.warnings))
 
 
 def _check_count(path: str, count: int, reference: str, expected: int) -> None:

@@ -6,13 +6,14 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from indigo_cli.data.files import open_output
 from indigo_cli.engine.score_report import DIGITS, Measured
+from indigo_cli.errors import UsageError
 from indigo_cli.metrics import build_sentence_metric
 from indigo_cli.metrics.metric import Metric, corpus_score
 from indigo_cli.metrics.significance import Bootstrap, interval
@@ -21,6 +22,8 @@ from indigo_cli.metrics.tokenize import load_tokenizer
 FORMAT = "indigo-sentence-scores"
 VERSION = 1
 BUCKETS = 6
+LEAST_LENGTHS = (10, 20, 30, 40, 50, 60)
+"""Of sources, in tokens."""
 
 
 def sentence_metrics(measured: Measured) -> dict[str, Metric]:
@@ -78,26 +81,35 @@ def _json(value: Any) -> str:
 
 @dataclass(frozen=True)
 class LengthRow:
-    """Scores of the lines whose first reference has `low` to `high` tokens.
+    """Scores of the lines whose first reference (or source) has `low` to `high` tokens.
 
     Args:
+        high: None = as many as there are.
         scores: (score, lower and upper bound of its 95 % interval) by system, of these lines as a corpus.
     """
 
     low: int
-    high: int
+    high: int | None
     num_lines: int
     scores: dict[str, tuple[float, float, float]]
 
     @property
     def label(self) -> str:
         """The range as text."""
+        if self.high is None:
+            return f"≥ {self.low}"
         return f"{self.low}" if self.low == self.high else f"{self.low}–{self.high}"  # noqa: RUF001
 
 
 @dataclass(frozen=True)
 class ScoresByLength:
-    """One metric over buckets of length, the shortest first; `tokenizer` names the tokens that were counted."""
+    """One metric over rows of lines, the shortest lines first.
+
+    Args:
+        tokenizer: Names the tokens that were counted.
+        side: Whose length: the rows of `reference` are buckets, those of `source` have a least length only, so that
+            each holds the lines of the next one, too.
+    """
 
     metric: str
     title: str
@@ -105,9 +117,15 @@ class ScoresByLength:
     higher_is_better: bool
     tokenizer: str
     rows: tuple[LengthRow, ...]
+    side: Literal["reference", "source"] = "reference"
+
+    @property
+    def what(self) -> str:
+        """What the rows go by."""
+        return f"{'least ' if self.side == 'source' else ''}length of the {self.side}, in tokens ({self.tokenizer})"
 
     def as_json(self) -> dict[str, Any]:
-        """Return `{metric, tokens, buckets: [{low, high, n, scores: {system: {score, ci}}}]}`."""
+        """Return `{metric, tokens, buckets: [{low, high, n, scores: {system: {score, ci}}}]}`; `high` may be null."""
         buckets = [
             {
                 "low": row.low,
@@ -125,12 +143,50 @@ class ScoresByLength:
 
 def scores_by_length(measured: Measured, *, seed: int, resamples: int = 1000) -> ScoresByLength:
     """Return the first metric on buckets of lines by the length of their first reference, in evaluation tokens."""
+    lengths = _lengths(measured.references[0], measured.tokenizer)
+    ranges = buckets(lengths)
+    return _scores_of_ranges(measured, lengths, ranges, "reference", measured.tokenizer, seed=seed, resamples=resamples)
+
+
+def scores_by_source_length(
+    measured: Measured, sources: Sequence[str], *, tokenizer: str, seed: int, resamples: int = 1000
+) -> ScoresByLength:
+    """Return the first metric on the lines whose source has 10, 20 ... 60 tokens or more; as far as there are any.
+
+    Args:
+        sources: One line for each that was scored.
+        tokenizer: What `choose_tokenizer` returned for the source language.
+    Raises: UsageError if every source is shorter.
+    Source: Lin, Ma, Su & Sun 2018 (arXiv 1802.01812), Figure 5.
+    """
+    lengths = _lengths(sources, tokenizer)
+    ranges = [(least, None) for least in LEAST_LENGTHS if lengths.max(initial=0) >= least]
+    if not ranges:
+        what = f"no source line has {LEAST_LENGTHS[0]} tokens ({tokenizer}) or more"
+        raise UsageError(what, where="--by-source-length", fix="leave it out")
+    return _scores_of_ranges(measured, lengths, ranges, "source", tokenizer, seed=seed, resamples=resamples)
+
+
+def _lengths(lines: Sequence[str], tokenizer: str) -> NDArray[np.int64]:
+    split = load_tokenizer(tokenizer)
+    return np.array([len(split(line)) for line in lines], dtype=np.int64)
+
+
+def _scores_of_ranges(
+    measured: Measured,
+    lengths: NDArray[np.int64],
+    ranges: Sequence[tuple[int, int | None]],
+    side: Literal["reference", "source"],
+    tokenizer: str,
+    *,
+    seed: int,
+    resamples: int,
+) -> ScoresByLength:
+    """Return the first metric on the lines of each range of lengths."""
     name, metric = next(iter(measured.metrics.items()))
-    tokenizer = load_tokenizer(measured.tokenizer)
-    lengths = np.array([len(tokenizer(line)) for line in measured.references[0]], dtype=np.int64)
     rows = []
-    for low, high in buckets(lengths):
-        members = np.flatnonzero((lengths >= low) & (lengths <= high))
+    for low, high in ranges:
+        members = np.flatnonzero((lengths >= low) & (lengths <= (lengths.max() if high is None else high)))
         bootstrap = Bootstrap(len(members), resamples=resamples, seed=seed)
         parts = {system: statistics[name][members] for system, statistics in measured.statistics.items()}
         resampled = bootstrap.scores_of([(metric, part) for part in parts.values()])
@@ -144,8 +200,9 @@ def scores_by_length(measured: Measured, *, seed: int, resamples: int = 1000) ->
         title=metric.title,
         decimals=metric.decimals,
         higher_is_better=metric.higher_is_better,
-        tokenizer=measured.tokenizer,
+        tokenizer=tokenizer,
         rows=tuple(rows),
+        side=side,
     )
 
 

@@ -12,7 +12,7 @@ from indigo_cli.errors import DataError
 
 @dataclass(frozen=True)
 class Output:
-    """The output of one system: its text, and what its file says of the target language (empty for plain text).
+    """The output of one system: its text, and what its file says of the languages (empty for plain text).
 
     `missing` counts lines of which traces say nothing, such as pairs of a split that preprocessing dropped; `wishes`
     are the lengths that decoding was given, None if it was given none.
@@ -22,6 +22,7 @@ class Output:
     language: str = ""
     missing: int = 0
     wishes: Wishes | None = None
+    source_language: str = ""
 
 
 def read_output(path: str, num_lines: int = 0) -> Output:
@@ -44,7 +45,9 @@ def read_output(path: str, num_lines: int = 0) -> Output:
         raise DataError(what, where=path, fix="give the traces and the references of one split")
     count = num_lines or named
     texts = [best.get(line, "") for line in range(count)]
-    return Output(texts, language=str(header.get("target_lang") or ""), missing=count - len(best))
+    languages = (str(header.get(key) or "") for key in ("target_lang", "source_lang"))
+    language, source_language = languages
+    return Output(texts, language, count - len(best), source_language=source_language)
 
 
 def _best_texts(path: str, lines: Sequence[str]) -> dict[int, str]:

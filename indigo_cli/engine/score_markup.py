@@ -1,8 +1,10 @@
 """Tables of scores to paste into a page: Markdown as GitHub reads it, LaTeX with booktabs."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from indigo_cli.engine.line_scores import ScoresByLength
+from indigo_cli.engine.score_parts import TITLE as PARTS_TITLE
+from indigo_cli.engine.score_parts import part_header, part_rows
 from indigo_cli.engine.score_report import Report
 from indigo_cli.engine.score_tables import (
     Cell,
@@ -42,32 +44,31 @@ def escape_latex(text: str) -> str:
     return escaped.replace("–", "--")  # noqa: RUF001
 
 
-def markdown(report: Report, by_length: ScoresByLength | None = None, *, intervals: bool = False) -> str:
-    """Return the table, the meaning of the marks and the signatures; with lengths, a second table."""
+def markdown(
+    report: Report, lengths: Sequence[ScoresByLength] = (), *, intervals: bool = False, parts: bool = False
+) -> str:
+    """Return the table, the meaning of the marks and the signatures; a table more for parts and each of the lengths."""
     header = ["system", *(_title(report, name, " ↓") for name in report.titles)]
     names = row_names(report)
     rows = [
         [escape_markdown(names[row.name]), *(_markdown_figure(cell, intervals) for cell in cells(report, row))]
         for row in report.rows()
     ]
-    parts = [_markdown_table([escape_markdown(title) for title in header], rows)]
-    parts += [escape_markdown(line) for line in _notes(report)]
+    pieces = [_markdown_table([escape_markdown(title) for title in header], rows)]
+    pieces += [escape_markdown(line) for line in _notes(report)]
     signatures = {name: figure.signature for name, figure in report.systems[0].scores.items()}
-    parts.append("\n".join(f"- `{line}`" for line in signature_lines(signatures)))
-    if by_length is not None:
-        parts.append(escape_markdown(length_title(by_length)))
-        titles, length_rows = _length_rows(by_length)
-        parts.append(
-            _markdown_table(
-                [escape_markdown(title) for title in titles],
-                [[escape_markdown(cell) for cell in row] for row in length_rows],
-            )
-        )
-    return "\n\n".join(parts)
+    pieces.append("\n".join(f"- `{line}`" for line in signature_lines(signatures)))
+    for title, titles, more_rows in _further_tables(report, lengths, intervals=intervals, parts=parts):
+        pieces.append(escape_markdown(title))
+        cells_of_rows = [[escape_markdown(cell) for cell in row] for row in more_rows]
+        pieces.append(_markdown_table([escape_markdown(title) for title in titles], cells_of_rows))
+    return "\n\n".join(pieces)
 
 
-def latex(report: Report, by_length: ScoresByLength | None = None, *, intervals: bool = False) -> str:
-    """Return the tabular, with the meaning of the marks and the signatures as comments; with lengths, a second one."""
+def latex(
+    report: Report, lengths: Sequence[ScoresByLength] = (), *, intervals: bool = False, parts: bool = False
+) -> str:
+    """Return what `markdown` does as tabulars, with the meaning of the marks and the signatures as comments."""
     header = ["system", *(_title(report, name, "") for name in report.titles)]
     arrows = ["", *("" if higher else r" $\downarrow$" for higher in report.higher_is_better.values())]
     names = row_names(report)
@@ -78,17 +79,22 @@ def latex(report: Report, by_length: ScoresByLength | None = None, *, intervals:
     signatures = {name: figure.signature for name, figure in report.systems[0].scores.items()}
     comments = [*_notes(report), *signature_lines(signatures)]
     titles = [escape_latex(title) + arrow for title, arrow in zip(header, arrows, strict=True)]
-    parts = [r"% \usepackage{booktabs}", _latex_table(titles, rows), *(f"% {line}" for line in comments)]
-    if by_length is not None:
-        titles, length_rows = _length_rows(by_length)
-        parts.append(f"% {length_title(by_length)}")
-        parts.append(
-            _latex_table(
-                [escape_latex(title) for title in titles],
-                [[escape_latex(cell) for cell in row] for row in length_rows],
-            )
-        )
-    return "\n".join(parts)
+    pieces = [r"% \usepackage{booktabs}", _latex_table(titles, rows), *(f"% {line}" for line in comments)]
+    for title, titles, more_rows in _further_tables(report, lengths, intervals=intervals, parts=parts):
+        pieces.append(f"% {title}")
+        cells_of_rows = [[escape_latex(cell) for cell in row] for row in more_rows]
+        pieces.append(_latex_table([escape_latex(title) for title in titles], cells_of_rows))
+    return "\n".join(pieces)
+
+
+def _further_tables(
+    report: Report, lengths: Sequence[ScoresByLength], *, intervals: bool, parts: bool
+) -> Iterator[tuple[str, list[str], list[list[str]]]]:
+    """Yield title, header and rows of what stands below the scores."""
+    if parts and (rows := list(part_rows(report, intervals=intervals))):
+        yield PARTS_TITLE, part_header(report), rows
+    for by_length in lengths:
+        yield length_title(by_length), *_length_rows(by_length)
 
 
 def _title(report: Report, name: str, less_is_better: str) -> str:

@@ -11,12 +11,16 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MARKERS = "os^Dv*"
+LINES = {
+    "reference": "lines in buckets of about equal size",
+    "source": "all lines of at least so many source tokens",
+}
 SPREAD = 0.3
 """How far apart the systems of a bucket stand, in buckets, so that their intervals can be told apart."""
 
 
 def length_figure(by_length: ScoresByLength) -> "Figure":
-    """Return a line for each system over the buckets, with 95 % intervals; buckets are evenly spaced."""
+    """Return a line for each system over the rows, with 95 % intervals; rows are evenly spaced."""
     figure = new_figure()
     axes = figure.add_subplot()
     names = short_names(by_length.rows[0].scores)
@@ -38,9 +42,9 @@ def length_figure(by_length: ScoresByLength) -> "Figure":
             capsize=2,
         )
     axes.set_xticks(range(len(by_length.rows)), [f"{row.label}\n{row.num_lines:,} lines" for row in by_length.rows])
-    axes.set_xlabel(f"length of the reference, tokens ({by_length.tokenizer})")
+    axes.set_xlabel(by_length.what)
     axes.set_ylabel(by_length.title + ("" if by_length.higher_is_better else ", less is better"))
-    axes.set_title("Scores with 95 % intervals, lines in buckets of about equal size", fontsize="medium")
+    axes.set_title(f"Scores with 95 % intervals, {LINES[by_length.side]}", fontsize="medium")
     axes.grid(axis="y", alpha=0.3)
     axes.legend()
     return figure

@@ -70,6 +70,8 @@ class Measured:
         references: One list per reference file.
         statistics: By system, the baseline included, then by metric.
         options: What the metrics were built with.
+        sources: Source text, where it was given.
+        source_tokenizer: As `tokenizer`, for the source.
     """
 
     metrics: dict[str, Metric]
@@ -77,6 +79,8 @@ class Measured:
     references: Sequence[Sequence[str]]
     statistics: dict[str, dict[str, Statistics]]
     options: MetricOptions = USUAL
+    sources: Sequence[str] | None = None
+    source_tokenizer: str = "13a"
 
 
 @dataclass(frozen=True)

@@ -119,7 +119,7 @@ def _figure(cell: Cell, bold: bool) -> Text:
 def length_title(by_length: ScoresByLength) -> str:
     """Return what a chart by length shows."""
     less = "" if by_length.higher_is_better else ", less is better"
-    return f"{by_length.title} by length of the reference, in tokens ({by_length.tokenizer}){less}"
+    return f"{by_length.title} by {by_length.what}{less}"
 
 
 def length_chart(by_length: ScoresByLength, *, width: int) -> RenderableType:

@@ -117,6 +117,55 @@ def test_scores_by_length_are_printed(files: Path, capsys: pytest.CaptureFixture
     ]
 
 
+def test_further_figures_are_printed_where_asked(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    args = ["hyp", "best", "--reference", "ref", "--metrics", "exact,rouge1,length", "--set", "evaluate.length_limit=9"]
+    assert main(["evaluate", *args, "--parts"]) == 0
+    out = capsys.readouterr().out
+    assert "Further figures" in out and "unused room (less is better)" in out and "wish:9" in out
+    found = _json(capsys, *args, "--parts")
+    assert found["metrics"]["length"]["parts"]["absolute"]["score"] == pytest.approx((24 - 9 + 17 - 9) / 3)
+    assert found["baseline"]["parts_p_value"]["length"]["absolute"] == 1.0  # the first system is the baseline
+    assert "parts" not in _json(capsys, *args)["metrics"]["length"]
+    assert main(["evaluate", "hyp", "--reference", "ref", "--metrics", "exact", "--parts"]) == 0
+    out, err = capsys.readouterr()
+    assert "Further figures" not in out and "exact have one figure each" in err
+
+
+def test_settings_of_rouge_and_length_reach_them(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    settings = ["evaluate.stemming=true", "evaluate.rouge_bytes=75", "evaluate.length_unit=byte"]
+    options = [word for setting in settings for word in ("--set", setting)]
+    found = _json(capsys, "hyp", "--reference", "ref", "--metrics", "rougeL,length", *options)["metrics"]
+    assert "stem:porter|bytes:75|figure:recall" in found["rougeL"]["signature"]
+    assert "unit:byte|wish:reference" in found["length"]["signature"]
+
+
+@pytest.mark.slow
+def test_scores_by_source_length_are_printed_and_drawn(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (files / "src").write_text("a " * 9 + "\n" + "b, " * 6 + "\n" + "c " * 25 + "\n", encoding="utf-8")
+    args = ["hyp", "best", "--reference", "ref", "--metrics", "exact", "--source", "src", "--by-source-length"]
+    assert main(["evaluate", *args, "--png", "a.png"]) == 0
+    out, err = capsys.readouterr()
+    assert (
+        "exact match by least length of the source, in tokens (13a)" in out and "≥ 20" in out and "--source" not in err
+    )
+    assert (files / "a.png").read_bytes().startswith(b"\x89PNG")
+    found = _json(capsys, *args)
+    assert "by_length" not in found
+    buckets = found["by_source_length"]["buckets"]
+    assert [(bucket["low"], bucket["high"], bucket["n"]) for bucket in buckets] == [(10, None, 2), (20, None, 1)]
+    assert [bucket["scores"]["hyp"]["score"] for bucket in buckets] == [0.5, 1.0]
+    assert set(_json(capsys, *args, "--by-length")) == {
+        "n",
+        "metrics",
+        "baseline",
+        "systems",
+        "by_length",
+        "by_source_length",
+    }
+    chars = _json(capsys, *args, "--set", "data.source_lang=zh")["by_source_length"]
+    assert chars["tokens"] == "zh"
+
+
 @pytest.mark.slow
 def test_scores_by_length_are_drawn(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     args = ["hyp", "best", "--reference", "ref", "--metrics", "exact", "--png", "a.png"]
@@ -202,6 +251,14 @@ def test_seed_is_in_the_signature(files: Path, capsys: pytest.CaptureFixture[str
         (["hyp", "--reference", "ref", "--set", "data=3"], "data must be a table"),
         (["hyp", "--reference", "ref", "--set", "evalute.tokenize=13a"], "did you mean `evaluate`?"),
         (["hyp", "--reference", "ref", "--format", "xml"], "xml"),
+        (["hyp", "--reference", "ref", "--by-source-length"], "add --source FILE"),
+        (["hyp", "--reference", "ref", "--source", "ref", "--by-source-length"], "no source line has 10 tokens"),
+        (
+            ["hyp", "--reference", "ref", "--source", "ref", "--by-source-length", "--by-length", "--png", "new.png"],
+            "--png draws one picture",
+        ),
+        (["hyp", "--reference", "ref", "--set", "evaluate.length_unit=words"], "did you mean `word`?"),
+        (["hyp", "--reference", "ref", "--set", "evaluate.rouge_bytes=-1"], "evaluate.rouge_bytes"),
     ],
 )
 def test_wrong_usage_ends_with_2_and_a_hint(

@@ -15,6 +15,7 @@ from indigo_cli.engine.assess import EvaluateConfig, assess
 from indigo_cli.engine.line_scores import (
     buckets,
     scores_by_length,
+    scores_by_source_length,
     sentence_scores,
     sentence_signatures,
     write_sentence_scores,
@@ -124,6 +125,7 @@ def test_scores_of_a_bucket_are_those_of_its_lines_as_a_corpus() -> None:
     assert sum(row.num_lines for row in found.rows) == 36
     assert (found.rows[0].low, found.rows[-1].high) == (3, 14)  # the full stop is a token of its own
     for row in found.rows:
+        assert row.high is not None
         part = [i for i, line in enumerate(references) if row.low <= len(line.split()) + 1 <= row.high]
         assert len(part) == row.num_lines
         lines, targets = ([text[i] for i in part] for text in (system, references))
@@ -138,6 +140,38 @@ def test_length_goes_by_the_first_reference_in_evaluation_tokens() -> None:
         {"a": ["猫", "猫"]}, [["猫が", "猫が座った"], ["x", "y"]], config=config, language="ja", resamples=2
     )
     found = scores_by_length(report.measured, seed=1, resamples=2)
-    assert found.rows[0].low >= 2 and found.rows[-1].high >= 3
+    assert found.rows[0].low >= 2 and (found.rows[-1].high or 0) >= 3
     assert found.as_json()["tokens"] == report.measured.tokenizer != "13a"
     assert json.loads(json.dumps(found.as_json(), allow_nan=False)) == found.as_json()
+
+
+@pytest.mark.parametrize("metric", ["bleu", "repetition"])
+def test_scores_by_least_length_of_the_source_are_those_of_the_lines_alone(metric: str) -> None:
+    """Each row scored anew on a corpus of just these lines; rows that no line reaches are left out."""
+    sources = [" ".join(["w"] * length) for length in (9, 10, 20, 35, 39, 41)]
+    references = [f"{line} and so on {i}" for i, line in enumerate(["the red cat sat", "a dog ran far"] * 3)]
+    systems = {"a": [line[:-2] for line in references], "b": references}
+    config = EvaluateConfig(metrics=[metric])
+    report = assess(systems, [references], config=config, resamples=2)
+    found = scores_by_source_length(report.measured, sources, tokenizer="none", seed=1, resamples=30)
+    assert [(row.low, row.high, row.num_lines) for row in found.rows] == [
+        (10, None, 5),
+        (20, None, 4),
+        (30, None, 3),
+        (40, None, 1),
+    ]
+    assert [row.label for row in found.rows] == ["≥ 10", "≥ 20", "≥ 30", "≥ 40"]
+    for row in found.rows:
+        lines = [i for i, source in enumerate(sources) if len(source.split()) >= row.low]
+        part = {name: [texts[i] for i in lines] for name, texts in systems.items()}
+        alone = assess(part, [[references[i] for i in lines]], config=config, seed=1, resamples=30)
+        for system in alone.systems:
+            figure = system.scores[metric]
+            assert row.scores[system.name] == pytest.approx((figure.score, figure.low, figure.high))
+    assert found.what == "least length of the source, in tokens (none)"
+    assert found.as_json()["buckets"][0]["high"] is None
+
+
+def test_sources_that_are_all_short_have_no_scores_by_length(report: Report) -> None:
+    with pytest.raises(UsageError, match="no source line has 10 tokens"):
+        scores_by_source_length(report.measured, ["a b c"] * 4, tokenizer="13a", seed=1)

@@ -60,9 +60,9 @@ def test_latex_has_a_row_a_system() -> None:
 
 
 def test_lengths_are_a_second_table() -> None:
-    text = markdown(make_report(), make_lengths())
+    text = markdown(make_report(), [make_lengths()])
     assert "| 1–9    |  1200 | 10.00 | 20.00 |\n| 10     |   300 | 40.00 |  0.00 |" in text  # noqa: RUF001
-    lines = latex(make_report(), make_lengths()).splitlines()
+    lines = latex(make_report(), [make_lengths()]).splitlines()
     assert r"1--9 & 1200 & 10.00 & 20.00 \\" in lines
     assert lines.count(r"\end{tabular}") == 2
 

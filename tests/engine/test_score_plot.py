@@ -15,7 +15,7 @@ def test_axes_legend_and_values() -> None:
     figure = length_figure(make_lengths())
     (axes,) = figure.axes
     assert axes.get_ylabel() == "BLEU"
-    assert axes.get_xlabel() == "length of the reference, tokens (13a)"
+    assert axes.get_xlabel() == "length of the reference, in tokens (13a)"
     assert [label.get_text() for label in axes.get_xticklabels()] == ["1–9\n1,200 lines", "10\n300 lines"]  # noqa: RUF001
     legend = axes.get_legend()
     assert legend is not None
