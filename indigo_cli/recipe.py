@@ -29,6 +29,7 @@ from indigo_cli.engine.assign import OrderConfig
 from indigo_cli.engine.prepare_settings import DataConfig, PreprocessConfig
 from indigo_cli.engine.search_config import NO_REFERENCE, SEARCHED, SearchConfig, searched_faults, with_preset
 from indigo_cli.engine.train_config import TrainConfig, given_faults
+from indigo_cli.engine.unused_decoding import unused_decoding
 from indigo_cli.errors import DataError, IndigoError, RecipeError, UsageError
 from indigo_cli.metrics import METRICS
 from indigo_cli.metrics import PLANNED as PLANNED_METRICS
@@ -222,29 +223,8 @@ class _Draft:
         self.check_splits()
         if self.faults or head is None:
             raise RecipeError(sorted(self.faults, key=_line_of))
-        self.note_unused_decoding(sections["data"], sections["decode"], system, sections["model"])
+        self.notes += unused_decoding(sections["data"].task, sections["decode"], system, sections["model"])
         return Recipe(name=head.name, seed=head.seed, **sections)
-
-    def note_unused_decoding(self, data: DataConfig, decode: DecodeConfig, system: str, model: Any) -> None:
-        """Note keys of [decode] that are set, but do nothing as the recipe stands."""
-        parallel, ends_at_once = MODELS[system].parallel, getattr(model, "termination", "slot") == "sequence"
-        unused: dict[str, list[str]] = {f'data.task = "{data.task}"': [], f'model.system = "{system}"': []}
-        for_task, for_system = unused.values()
-        if not TASKS[data.task].source_is_bag:
-            for_task.append("restrict_to_bag")
-        if parallel or MODELS[system].orders is not None:
-            for_system.append("canvas_order")
-        if not parallel:
-            for_system += "close_penalty", "serial"
-        elif not (decode.serial or ends_at_once):
-            bag = [] if for_task else ["restrict_to_bag"]
-            unused["words that come in together"] = ["eod_penalty", "block_ngrams", *bag]
-        if decode.search != "sample":
-            unused[f'decode.search = "{decode.search}"'] = ["temperature", "top_k", "top_p"]
-        usual = DecodeConfig()
-        for why, keys in unused.items():
-            changed = (key for key in keys if getattr(decode, key) != getattr(usual, key))
-            self.notes += (f"decode.{key} has no effect with {why}" for key in changed)
 
     def fault(self, key: Key, what: str, fix: str = "") -> None:
         self.faults.append(UsageError(what, where=place_of(key, self.places), fix=fix))

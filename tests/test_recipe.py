@@ -354,6 +354,15 @@ def test_settings_of_decoding_without_effect_are_noted(tmp_path: Path, capsys: p
     ]
     load(tmp_path, SMALLEST, "decode.top_p=0.9", "decode.search=sample", "decode.canvas_order=best")
     assert capsys.readouterr().err == ""
+    load(tmp_path, SMALLEST, "decode.rerank_stemmed=true", "decode.rerank_from=5")
+    assert capsys.readouterr().err.splitlines() == [
+        'note: decode.rerank_from has no effect with decode.rerank = "none"',
+        'note: decode.rerank_stemmed has no effect with decode.rerank = "none"',
+    ]
+    load(tmp_path, SMALLEST, "decode.rerank=source_words", "decode.search=sample")
+    assert capsys.readouterr().err == 'note: decode.rerank has no effect with decode.search = "sample"\n'
+    load(tmp_path, SMALLEST, "decode.rerank=source_words", "decode.rerank_from=5")
+    assert capsys.readouterr().err == ""
     load(tmp_path, SMALLEST, "model.system=insertion", "decode.canvas_order=best")
     assert capsys.readouterr().err == 'note: decode.canvas_order has no effect with model.system = "insertion"\n'
 

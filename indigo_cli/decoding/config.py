@@ -16,6 +16,9 @@ Mass = Annotated[float, Gt(0), Le(1)]
 Alpha = Annotated[float, Ge(0), Le(10)]
 Penalty = Annotated[float, Ge(-1000), Le(1000)]
 """Beyond these, the float32 that hypotheses are ranked by has no digits left for what the model says."""
+LONGEST_LIST = 1000
+"""Most hypotheses of a line; also the widest beam that a search is widened to."""
+ListSize = Annotated[int, Ge(1), Le(LONGEST_LIST)]
 Number = TypeVar("Number", float, "Tensor")
 
 
@@ -48,6 +51,9 @@ class DecodeConfig:
         top_p: Samples come from the fewest of the most probable words (and slots) that hold this much probability.
         canvas_order: How words given by `--canvas` are fed to a system that inserts one by one: from left to right, or
             in the best order that a search finds for them.
+        rerank: `source_words` = of the `rerank_from` best, those come first that keep the most words of the source.
+        rerank_from: How long a list they are taken from.
+        rerank_stemmed: Compare the stems of English words (extra `rouge`).
         batch_tokens: Source tokens times beam of a batch, padding counted.
     """
 
@@ -70,6 +76,9 @@ class DecodeConfig:
     top_k: NonNegativeInt = 0
     top_p: Mass = 1.0
     canvas_order: Literal["l2r", "best"] = "l2r"
+    rerank: Literal["none", "source_words"] = "none"
+    rerank_from: ListSize = 20
+    rerank_stemmed: bool = False
     batch_tokens: Count = 4096
 
 

@@ -23,6 +23,7 @@ from indigo_cli.engine.nbest import (
     rank_strings,
     wider_beams,
 )
+from indigo_cli.engine.rerank import make_reranker
 from indigo_cli.engine.runtime import Runtime
 from indigo_cli.engine.searcher import Searcher
 from indigo_cli.errors import UsageError
@@ -57,14 +58,16 @@ class Generator:
         self.max_source = run.recipe.preprocess.max_length
         self.samples = self.config.search == "sample"
         self.width = n_best if self.samples else self.config.beam_size
-        self.wider = [] if self.samples else wider_beams(self.width, n_best)
+        self._reranker = make_reranker(run.codecs, self.config)
+        self.list_size = n_best if self._reranker is None else max(n_best, self.config.rerank_from)
+        self.wider = [] if self.samples else wider_beams(self.width, self.list_size)
         self._orders: CanvasOrders | None = None
         self._check()
 
     def _check(self) -> None:
         if not 1 <= self.n_best <= LARGEST:
             raise UsageError(f"{self.n_best} best cannot be given", where="--n-best", fix=f"from 1 to {LARGEST}")
-        self._searcher.check(greedy=self.config.search == "beam" and self.width == self.n_best == 1)
+        self._searcher.check(greedy=self.config.search == "beam" and self.width == self.list_size == 1)
 
     def use_canvas(self) -> None:
         """Prepare for lines with given words; refuse them where the search cannot start from them.
@@ -96,6 +99,7 @@ class Generator:
     def decode(self, block: Sequence[EncodedLine]) -> list[list[Output]]:
         """Return the list of each line, best first (draws: in the order they were made); never an empty one.
 
+        With `rerank`, best means: keeps the most words of the source (`rerank.py`), then by score.
         A list holds no string twice. It is shorter than `n_best` where the widest search finds no more; hypotheses that
         ran out of steps come last. A line without tokens gives one output without text.
         """
@@ -140,13 +144,23 @@ class Generator:
             return found
         lists = [rank_strings(outputs, self.config) for outputs in found]
         for width in self.wider:
-            short = [i for i, ranked in enumerate(lists) if num_finished(ranked) < self.n_best]
+            short = [i for i, ranked in enumerate(lists) if num_finished(ranked) < self.list_size]
             for batch in self._batches([lines[i] for i in short], width):
                 places = [short[j] for j in batch]
                 for i, more in zip(places, self._search([lines[i] for i in places], width, distinct=True), strict=True):
                     found[i] = join_searches(found[i], more)
                     lists[i] = rank_strings(found[i], self.config)
+        lists = [ranked[: self.list_size] for ranked in lists]
+        if self._reranker is not None:
+            lists = [self._reranked(line, ranked) for line, ranked in zip(lines, lists, strict=True)]
         return [ranked[: self.n_best] for ranked in lists]
+
+    def _reranked(self, line: EncodedLine, ranked: list[Output]) -> list[Output]:
+        """Return a list with those first that keep the most words of the source; unfinished ones stay last."""
+        assert self._reranker is not None
+        kept = self._reranker.kept_words(line.ids, [self._pieces(output.hypothesis, line) for output in ranked])
+        places = sorted(range(len(ranked)), key=lambda i: (not ranked[i].hypothesis.finished, -kept[i]))
+        return [ranked[i] for i in places]
 
     def _search(self, lines: Sequence[EncodedLine], width: int, *, distinct: bool = False) -> list[list[Output]]:
         source = collate_source([line.ids for line in lines]).to(self.device)
@@ -166,12 +180,16 @@ class Generator:
         return Sentence(line.number, fewest, most + given, bag, line.canvas)
 
     def _output(self, hypothesis: Hypothesis, line: EncodedLine) -> Output:
+        return Output(hypothesis, self.run.codecs.target.text(self._pieces(hypothesis, line)))
+
+    def _pieces(self, hypothesis: Hypothesis, line: EncodedLine) -> list[str]:
+        """Return the pieces in surface order."""
         pieces = self.run.codecs.target.vocabulary.decode(hypothesis.trace.tokens())
         if line.canvas is not None and line.canvas.pieces:  # given words are written as they were given
             places = sorted(hypothesis.trace.order()[: len(line.canvas.pieces)])
             for place, piece in zip(places, line.canvas.pieces, strict=True):
                 pieces[place] = piece
-        return Output(hypothesis, self.run.codecs.target.text(pieces))
+        return pieces
 
     def _nothing(self, line: EncodedLine) -> Output:
         """Return what a line without tokens gives: its canvas, if it has one."""

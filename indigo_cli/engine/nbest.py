@@ -4,10 +4,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from indigo_cli.core.trace import GenerationTrace, Hypothesis, log_sum
-from indigo_cli.decoding.config import DecodeConfig, ranking_score
+from indigo_cli.decoding.config import LONGEST_LIST, DecodeConfig, ranking_score
 
-LARGEST = 1000
-"""Longest list; also the widest beam that a search is widened to."""
+LARGEST = LONGEST_LIST
 WIDENINGS = (1, 2, 4)
 """The further searches for a list that is not full: beam sizes, in units of the larger of beam and list."""
 

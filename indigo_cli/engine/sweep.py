@@ -28,6 +28,7 @@ from indigo_cli.engine.sweep_grid import Point, make_grid
 from indigo_cli.engine.sweep_plot import draw_sweep
 from indigo_cli.engine.sweep_report import RANKINGS, Scored, SweepReport
 from indigo_cli.engine.writers import text_line
+from indigo_cli.errors import UsageError
 
 CHOOSING_SPLITS = ("valid", "dev")
 """Splits on which settings may be chosen."""
@@ -77,6 +78,9 @@ def sweep(
     generators = [
         Generator(loaded.with_decode(point.config), device=device, runtime=runtime, seed=seed) for point in points
     ]
+    if any(point.config.rerank != "none" for point in points):
+        what = "a sweep scores what one search finds, and re-ranking needs the longer list of decode"
+        raise UsageError(what, where="decode.rerank", fix="--set decode.rerank=none, and leave it out of --sweep")
     scorer = _Scorer(loaded, loaded.open_corpus(corpus_folder), split)
     _note_what_varies(overrides, points)
     if split not in CHOOSING_SPLITS:

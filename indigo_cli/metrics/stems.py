@@ -1,13 +1,13 @@
 """Porter's stemmer, from the extra `rouge` (NLTK): the same that the package rouge-score stems with."""
 
 from collections.abc import Callable
-from functools import cache
 
+from indigo_cli.core.recent import remember
 from indigo_cli.errors import UsageError
 
 
 def load_stemmer(setting: str) -> Callable[[str], str]:
-    """Return the function from an English word in lower case to its stem; a word is stemmed once.
+    """Return the function from an English word in lower case to its stem.
 
     Args:
         setting: Which key of the recipe asks for it, for the message.
@@ -20,8 +20,4 @@ def load_stemmer(setting: str) -> Callable[[str], str]:
         raise UsageError("stems need the Python package nltk", where=setting, fix=fix) from error
     stemmer = PorterStemmer()
 
-    @cache
-    def stem(word: str) -> str:
-        return str(stemmer.stem(word))
-
-    return stem
+    return remember(lambda word: str(stemmer.stem(word)))

@@ -24,6 +24,8 @@ from indigo_cli.engine.sweep_report import Scored, SweepReport
 from indigo_cli.errors import DataError, IndigoError, UsageError
 from tests.tiny import Tiny
 
+RERANK = "decode.rerank=source_words"
+
 
 def scored(merged: float, plain: float | None = None, *, beam: int = 5, penalty: float = 1.0) -> Scored:
     scores = {"merged": {"m": merged}, "plain": {"m": merged if plain is None else plain}}
@@ -31,6 +33,14 @@ def scored(merged: float, plain: float | None = None, *, beam: int = 5, penalty:
     return Scored(
         Point({"beam_size": beam, "length_penalty": penalty}, config), scores, 1.0, 4.0, 3.0, {"merged": 0, "plain": 1}
     )
+
+
+def test_reranking_is_no_part_of_a_sweep(tiny: Tiny) -> None:
+    """It would be scored on another list than `decode` takes it from."""
+    for settings, overrides in ((["decode.rerank=none,source_words"], []), (["decode.beam_size=2"], [RERANK])):
+        with pytest.raises(UsageError, match="re-ranking") as caught:
+            sweep(tiny.run, settings, overrides=overrides)
+        assert caught.value.where == "decode.rerank" and "decode.rerank=none" in caught.value.fix
 
 
 def report(*rows: Scored, higher: bool = True) -> SweepReport:
