@@ -211,6 +211,7 @@ class _Draft:
         head = self.head(default_name)
         system = self.system()
         self.order_by_default(system)
+        self.metrics_by_default()
         sections = {name: self.section(name, cls, system) for name, cls in SECTIONS.items()}
         if system in MODELS:
             sections["model"] = self.section("model", MODELS[system].config, system)
@@ -263,6 +264,12 @@ class _Draft:
         order = self.mapping.get("order", {})
         if system in MODELS and isinstance(order, Mapping) and "name" not in order:
             self.mapping = {**self.mapping, "order": {**order, "name": MODELS[system].default_order}}
+
+    def metrics_by_default(self) -> None:
+        """Name the metrics of the task where the recipe names none."""
+        task, evaluate = self.table("data").get("task"), self.mapping.get("evaluate", {})
+        if isinstance(task, str) and task in TASKS and isinstance(evaluate, Mapping) and "metrics" not in evaluate:
+            self.mapping = {**self.mapping, "evaluate": {**evaluate, "metrics": [*TASKS[task].metrics]}}
 
     def section(self, name: str, cls: type[Any], system: str) -> Any:
         """Return a section's dataclass, None if something is wrong with it."""

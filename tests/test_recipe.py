@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from indigo_cli.engine.assess import EvaluateConfig
 from indigo_cli.engine.search_config import SearchConfig
 from indigo_cli.errors import DataError, IndigoError, RecipeError, UsageError
 from indigo_cli.models import MODELS
@@ -221,6 +222,15 @@ def test_every_name_of_a_table_is_taken_and_a_slip_finds_it(tmp_path: Path, sect
         slip = f"{known}x" if name != "metrics" else f'["{known}x"]'
         (fault,) = faults_of(tmp_path, SMALLEST, f"{section}.{name}={slip}")
         assert f"`{known}`" in fault.fix
+
+
+def test_a_task_brings_its_metrics_where_none_are_named(tmp_path: Path) -> None:
+    headlines = ["rouge1", "rouge2", "rougeL", "length"]
+    assert load(tmp_path, SMALLEST).evaluate == EvaluateConfig()
+    assert load(tmp_path, SMALLEST, "data.task=summarization").evaluate == EvaluateConfig(metrics=headlines)
+    recipe = load(tmp_path, SMALLEST, "data.task=summarization", "evaluate.rouge_bytes=75")
+    assert recipe.evaluate == EvaluateConfig(metrics=headlines, rouge_bytes=75)
+    assert load(tmp_path, SMALLEST, "data.task=summarization", 'evaluate.metrics=["bleu"]').evaluate.metrics == ["bleu"]
 
 
 def test_unknown_keys_on_the_command_line_are_refused_too(tmp_path: Path) -> None:

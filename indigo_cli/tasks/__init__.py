@@ -2,15 +2,16 @@
 
 from indigo_cli.core.settings import did_you_mean
 from indigo_cli.errors import UsageError
-from indigo_cli.tasks import nl2code, translation, word_ordering
+from indigo_cli.tasks import nl2code, summarization, translation, word_ordering
 from indigo_cli.tasks.task import Task
 
 TASKS: dict[str, Task] = {
     "translation": translation.TASK,
     "word_ordering": word_ordering.TASK,
     "nl2code": nl2code.TASK,
+    "summarization": summarization.TASK,
 }
-PLANNED = ("captioning", "summarization", "completion")
+PLANNED = ("captioning", "completion")
 
 
 def find_task(name: str) -> Task:

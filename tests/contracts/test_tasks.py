@@ -8,6 +8,7 @@ import pytest
 from indigo_cli.data.corpus import Corpus
 from indigo_cli.engine.prepare import prepare
 from indigo_cli.engine.prepare_settings import DataConfig, PreprocessConfig, SplitConfig
+from indigo_cli.metrics import METRICS
 from indigo_cli.tasks import PLANNED, TASKS, find_task
 
 LINES = ["the red cat sat", "a dog ran", "the dog sat"]
@@ -41,3 +42,4 @@ def test_a_task_names_settings_that_exist(name: str) -> None:
     assert task.name == name and name not in PLANNED
     assert set(task.prefers) <= {field.name for field in dataclasses.fields(PreprocessConfig)}
     assert not (task.source_is_bag and task.reads_source)
+    assert task.metrics and set(task.metrics) <= set(METRICS)
