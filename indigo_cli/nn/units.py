@@ -48,7 +48,7 @@ class UnitCounter(nn.Module):
         self.num_quotes = table.num_quotes
         self.weight_offset = table.weight_offset
         self._start = table.start
-        columns = {"own": table.own, "joints": [int(joint) for joint in table.joints], "quotes": table.quotes}
+        columns = {"own": table.own, "joints": table.joints, "quotes": table.quotes}
         for name, column in {**columns, "weights": table.weights}.items():
             self.register_buffer(name, torch.tensor(column, dtype=torch.int64), persistent=False)
         self.own: Tensor
