@@ -86,12 +86,11 @@ PATH_KEYS = (
 )
 LATER: dict[str, tuple[str, ...]] = {
     "data.task": PLANNED_TASKS,
-    "model.system": ("lstm",),
     "evaluate.metrics": PLANNED_METRICS,
 }
 """Values of the contract that this version does not have."""
 UNUSED_KEYS: dict[str, tuple[str, ...]] = {
-    "model": ("aca", "length_unit"),
+    "model": (),
 }
 """Keys of the contract that nothing reads yet: accepted and named on stderr."""
 NAMES: dict[tuple[str, str], Sequence[str]] = {

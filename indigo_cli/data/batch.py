@@ -19,14 +19,18 @@ class Source:
     Args:
         values: (S, X) int64 ids, padded on the right.
         mask: (S, X) bool, True = real.
+        wish: (S,) int64: the length that each target is to have, in the recipe's `length_unit`; heeded by systems that
+            count lengths. None = nobody wishes; in training and scoring each target's own length is then the wish.
     """
 
     values: Tensor
     mask: Tensor
+    wish: Tensor | None = None
 
     def to(self, device: torch.device) -> "Source":
         """Copy to a device, without waiting for the copy."""
-        return Source(self.values.to(device, non_blocking=True), self.mask.to(device, non_blocking=True))
+        wish = None if self.wish is None else self.wish.to(device, non_blocking=True)
+        return Source(self.values.to(device, non_blocking=True), self.mask.to(device, non_blocking=True), wish)
 
 
 @dataclass(frozen=True)

@@ -23,10 +23,10 @@ def pad_rows(rows: Sequence[Ids], *, value: int, close: int | None = None) -> ND
     return out
 
 
-def collate_source(rows: Sequence[Ids]) -> Source:
-    """Close every source by `</s>` and pad."""
+def collate_source(rows: Sequence[Ids], wishes: Sequence[int] = ()) -> Source:
+    """Close every source by `</s>` and pad; `wishes`, if there are any, are those of each (see `Source`)."""
     values = torch.from_numpy(pad_rows(rows, value=PAD, close=EOS))
-    return Source(values, values != PAD)
+    return Source(values, values != PAD, torch.tensor(wishes, dtype=torch.int64) if wishes else None)
 
 
 def collate(
@@ -36,6 +36,7 @@ def collate(
     orders: Sequence[Sequence[Ids]],
     *,
     given: Sequence[int] = (),
+    wishes: Sequence[int] = (),
 ) -> Batch:
     """Build a batch.
 
@@ -45,6 +46,7 @@ def collate(
         targets: Target ids of each, in surface order, without boundaries.
         orders: K orders of each, the same K for all; each weighs 1 / K.
         given: How many first words of its orders stand already, for each; none of any if empty.
+        wishes: Length that each target is to have, see `Source`; empty = its own.
     """
     lengths = np.array([len(target) for target in targets], dtype=np.int64)
     width, num_orders = int(lengths.max(initial=0)), len(orders[0])
@@ -54,7 +56,7 @@ def collate(
             plan[i, k, : len(order)] = order
     return Batch(
         ids=tuple(ids),
-        source=collate_source(sources),
+        source=collate_source(sources, wishes),
         target=torch.from_numpy(pad_rows(targets, value=PAD)),
         lengths=torch.from_numpy(lengths),
         plan=Plan(

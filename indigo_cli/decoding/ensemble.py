@@ -28,6 +28,11 @@ class Ensemble:
             raise ValueError("the members of an ensemble would show the words of different slots")
         self.members = tuple(members)
 
+    @property
+    def counts_length(self) -> bool:
+        """See `SerialDecoder`."""
+        return any(member.counts_length for member in self.members)
+
     def start(self, source: Source) -> tuple[Any, ...]:
         """See `SerialDecoder`."""
         return tuple(member.start(source) for member in self.members)

@@ -5,8 +5,10 @@ from typing import TYPE_CHECKING
 from torch import nn
 
 from indigo_cli.core.text import Codecs
+from indigo_cli.core.units import unit_table
 from indigo_cli.errors import UsageError
 from indigo_cli.models import MODELS
+from indigo_cli.models.length_config import length_unit
 
 if TYPE_CHECKING:
     from indigo_cli.recipe import Recipe
@@ -25,11 +27,13 @@ def build_system(recipe: "Recipe", codecs: Codecs) -> nn.Module:
             fix="set model.share_embeddings = false, or preprocess with joint = true",
         )
     entry = MODELS[recipe.system]
+    unit = length_unit(recipe.model)
     system: nn.Module = entry.build(
         recipe.model,
         source_size=len(codecs.source.vocabulary),
         target_size=len(codecs.target.vocabulary),
         ordered_source=not codecs.source_is_bag,
         **({"order": recipe.order.name} if entry.parallel else {}),
+        **({"units": unit_table(codecs.target, unit)} if unit else {}),
     )
     return system

@@ -176,6 +176,11 @@ class SerialDecoder(Protocol):
         """Whether a hypothesis shows the words of one slot only, so that nothing but a beam of 1 is a search."""
         ...
 
+    @property
+    def counts_length(self) -> bool:
+        """Whether it heeds the wishes of a source, and must have them (`models/length_config.py` tells beforehand)."""
+        ...
+
     def start(self, source: Source) -> Any:
         """Encode the sources; one empty hypothesis a sentence."""
         ...

@@ -8,23 +8,39 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
+from indigo_cli.core.units import UnitTable
 from indigo_cli.core.vocab import BOS
 from indigo_cli.data.batch import Batch, Source
 from indigo_cli.models.protocol import Losses, StepLogProbs, WordScores
-from indigo_cli.models.serial import Terms, gold_words, places_of, step_log_probs
+from indigo_cli.models.serial import Terms, gold_words, places, places_of, step_log_probs
 from indigo_cli.models.transformer_config import TransformerConfig
 from indigo_cli.nn.blocks import Decoder, DecoderState, Encoder, initialise
 from indigo_cli.nn.embedding import Embeddings
 from indigo_cli.nn.losses import word_loss
-from indigo_cli.nn.positions.sinusoidal import sinusoid
+from indigo_cli.nn.positions.appended import APPENDED, AppendedScheme
+from indigo_cli.nn.positions.sinusoidal import Layout, sinusoid
+from indigo_cli.nn.units import Progress, UnitCounter
 
 MORE_POSITIONS = 64
 """Codes of positions that decoding computes at a time."""
 
 
-def build(config: TransformerConfig, *, source_size: int, target_size: int, ordered_source: bool) -> "Transformer":
-    """Build the system for two vocabulary sizes; `ordered_source` is False where the source is a bag."""
+def build(
+    config: TransformerConfig,
+    *,
+    source_size: int,
+    target_size: int,
+    ordered_source: bool,
+    units: UnitTable | None = None,
+) -> "Transformer":
+    """Build the system for two vocabulary sizes.
+
+    Args:
+        ordered_source: False where the source is a bag.
+        units: Of the target, where the positions need lengths.
+    """
     return Transformer(
         source_size=source_size,
         target_size=target_size,
@@ -38,16 +54,29 @@ def build(config: TransformerConfig, *, source_size: int, target_size: int, orde
         sinusoidal_source=ordered_source
         if config.source_positions == "auto"
         else config.source_positions == "sinusoidal",
+        scheme=APPENDED[config.scheme],
+        layout=config.position_layout,
+        units=units,
     )
 
 
 @dataclass
 class TransformerState:
-    """Cached decoding: the cache, features of the newest row of each place, codes of the first positions."""
+    """Cached decoding.
+
+    Args:
+        decoder: The cache.
+        hidden_PD: Features of the newest row of each place.
+        positions_RD: Codes of the first positions.
+        written: What stands in each place; None where lengths do not matter.
+        wish_P: The length that each place is to reach.
+    """
 
     decoder: DecoderState
     hidden_PD: Tensor
     positions_RD: Tensor
+    written: Progress | None = None
+    wish_P: Tensor | None = None
 
 
 class Transformer(nn.Module):
@@ -66,18 +95,31 @@ class Transformer(nn.Module):
         dropout: float,
         share_embeddings: bool,
         sinusoidal_source: bool,
+        scheme: AppendedScheme = APPENDED["sinusoidal"],
+        layout: Layout = "interleaved",
+        units: UnitTable | None = None,
     ) -> None:
         super().__init__()
         self.embeddings = Embeddings(source_size, target_size, model_dim, shared=share_embeddings, dropout=dropout)
         self.encoder = Encoder(encoder_layers, model_dim, ff_dim, num_heads, dropout)
         self.decoder = Decoder(decoder_layers, model_dim, ff_dim, num_heads, dropout)
         self.sinusoidal_source = sinusoidal_source
+        self.has_places, self.layout = scheme.place, layout
+        self.length_code = scheme.length_code()
+        if self.length_code is not None and units is None:
+            raise ValueError("positions that encode lengths need a table of units")
+        self.counter = None if self.length_code is None or units is None else UnitCounter(units)
         initialise(self)
 
     @property
     def greedy_only(self) -> bool:
         """See `SerialDecoder`."""
         return False
+
+    @property
+    def counts_length(self) -> bool:
+        """See `SerialDecoder`."""
+        return self.counter is not None
 
     def forward(self, batch: Batch, smoothing: float = 0.0) -> Losses:
         """Return the losses of the targets, left to right (Eq. 1), whatever the plan says."""
@@ -96,8 +138,12 @@ class Transformer(nn.Module):
         target, lengths = batch.target, batch.lengths
         first = target.new_full((len(target), 1), BOS)
         rows = torch.cat((first, target), dim=1)
+        written_SR, wish_S1 = None, None
+        if self.counter is not None:
+            written_SR = functional.pad(self.counter(target), (1, 0))
+            wish_S1 = batch.source.wish[:, None] if batch.source.wish is not None else written_SR[:, -1:]
         hidden = self.decoder(
-            self.embeddings.embed_target(rows, self._positions(rows.shape[1], rows.device)),
+            self._embed(rows, self._positions(rows.shape[1], rows.device), written_SR, wish_S1),
             memory,
             batch.source.mask,
         )
@@ -114,20 +160,41 @@ class Transformer(nn.Module):
         return memory
 
     def start(self, source: Source) -> TransformerState:
-        """See `SerialDecoder`."""
+        """See `SerialDecoder`; a system that counts lengths needs the wishes of the source."""
         state = self.decoder.start(self._encode(source), source.mask)
         first = source.values.new_full((len(source.values), 1), BOS)
-        return self._append(state, first, self._positions(MORE_POSITIONS, first.device))
+        written = None
+        if self.counter is not None:
+            if source.wish is None:
+                raise ValueError("this system is told how long each target is to be, and the source has no wishes")
+            written = self.counter.start(len(first))
+        return self._append(state, first, self._positions(MORE_POSITIONS, first.device), written, source.wish)
 
     def _positions(self, count: int, device: torch.device) -> Tensor:
-        return sinusoid(torch.arange(count, device=device), self.embeddings.model_dim)
+        return sinusoid(torch.arange(count, device=device), self.embeddings.model_dim, layout=self.layout)
 
-    def _append(self, state: DecoderState, word_P1: Tensor, positions_RD: Tensor) -> TransformerState:
+    def _embed(self, rows: Tensor, position: Tensor, written: Tensor | None, wish: Tensor | None) -> Tensor:
+        """Return (..., D) of rows (...): words, their places, and the lengths written before the next one."""
+        if self.length_code is not None:
+            length = self.length_code(written, wish, self.embeddings.model_dim, layout=self.layout)
+            position = position + length if self.has_places else length
+        return self.embeddings.embed_target(rows, position)
+
+    def _append(
+        self,
+        state: DecoderState,
+        word_P1: Tensor,
+        positions_RD: Tensor,
+        written: Progress | None,
+        wish_P: Tensor | None,
+    ) -> TransformerState:
         position = state.cache.num_rows
         if position == len(positions_RD):
             positions_RD = self._positions(position + MORE_POSITIONS, word_P1.device)
-        hidden = self.decoder.extend(self.embeddings.embed_target(word_P1, positions_RD[position]), state)
-        return TransformerState(state, hidden[:, 0], positions_RD)
+        count_P1 = None if written is None else written.count[:, None]
+        wish_P1 = None if wish_P is None else wish_P[:, None]
+        hidden = self.decoder.extend(self._embed(word_P1, positions_RD[position], count_P1, wish_P1), state)
+        return TransformerState(state, hidden[:, 0], positions_RD, written, wish_P)
 
     def words(self, state: TransformerState) -> WordScores:
         """See `SerialDecoder`."""
@@ -144,9 +211,19 @@ class Transformer(nn.Module):
     ) -> TransformerState:
         """See `SerialDecoder`."""
         state.decoder.cache.choose(parent_SB)
-        return self._append(state.decoder, word_SB.reshape(-1, 1), state.positions_RD)
+        word_P, written, wish_P = word_SB.flatten(), state.written, state.wish_P
+        if self.counter is not None and written is not None and wish_P is not None:
+            place, _ = places(parent_SB, len(state.hidden_PD))
+            written, wish_P = self.counter.extend(written.choose(place), word_P), wish_P[place]
+        return self._append(state.decoder, word_P[:, None], state.positions_RD, written, wish_P)
 
     def keep(self, state: TransformerState, sentence_index: Tensor) -> TransformerState:
         """See `SerialDecoder`."""
         place = places_of(sentence_index, len(state.hidden_PD) // state.decoder.sentences)
-        return TransformerState(state.decoder.keep(sentence_index, place), state.hidden_PD[place], state.positions_RD)
+        return TransformerState(
+            state.decoder.keep(sentence_index, place),
+            state.hidden_PD[place],
+            state.positions_RD,
+            None if state.written is None else state.written.choose(place),
+            None if state.wish_P is None else state.wish_P[place],
+        )

@@ -9,12 +9,16 @@ import torch
 from torch import Tensor, nn
 
 from indigo_cli.core.order import Order, slots_to_anchors
+from indigo_cli.core.units import NO_QUOTE, Joint, UnitTable
 from indigo_cli.core.vocab import NUM_SPECIALS
 from indigo_cli.data.batch import Batch
 from indigo_cli.data.collate import collate, collate_source
 from indigo_cli.models import MODELS
+from indigo_cli.models.length_config import length_unit
 
 SIZES = {"model_dim": 8, "ff_dim": 12, "num_heads": 2, "encoder_layers": 2, "decoder_layers": 2}
+LARGEST = {"aca": True}
+"""Settings with which a system has all its parts."""
 A, B, C, D, E = range(NUM_SPECIALS, NUM_SPECIALS + 5)
 """Ids of ordinary tokens."""
 SERIAL = [name for name, entry in MODELS.items() if not entry.parallel]
@@ -25,7 +29,9 @@ SOURCES = [[A, B, C], [], [E, D, D, A, B], [C]]
 
 def make_config(system: str, **settings: Any) -> Any:
     """Return the model section of a tiny system."""
-    return MODELS[system].config(**{**SIZES, **settings})
+    cls = MODELS[system].config
+    usual = {name: value for name, value in {**SIZES, **LARGEST}.items() if name in cls.__dataclass_fields__}
+    return cls(**{**usual, **settings})
 
 
 def make_system(
@@ -51,11 +57,24 @@ def make_system(
     config = make_config(system, **settings)
     size = NUM_SPECIALS + tokens
     facts = {"source_size": size, "target_size": size, "ordered_source": ordered_source}
-    model: nn.Module = MODELS[system].build(config, **facts, **({"order": order} if order else {}))
+    model: nn.Module = MODELS[system].build(
+        config, **facts, **({"order": order} if order else {}), **_units(config, size)
+    )
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(torch.randn_like(parameter) * 0.2).mul_(scale)
     return model.eval()
+
+
+def _units(config: Any, size: int) -> dict[str, UnitTable]:
+    """Return the table of units that a system asks for: token i is as long as i, and every third joins the next."""
+    unit = length_unit(config)
+    if unit is None:
+        return {}
+    specials, words = [Joint.LEFT | Joint.BLANK] * 4, range(4, size)
+    joints = [Joint.LEFT if unit == "token" else Joint.RIGHT if word % 3 == 0 else 0 for word in words]
+    own = [1 if unit == "token" else word for word in words]
+    return {"units": UnitTable(unit, (0,) * 4 + tuple(own), (*specials, *joints), (NO_QUOTE,) * size)}
 
 
 def make_batch(

@@ -1,0 +1,172 @@
+"""The Transformer that is told a length: slow second implementation, batches, caches, beams, and that it learns to."""
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from indigo_cli.core.vocab import EOD, FIRST_WORD
+from indigo_cli.data.collate import collate, collate_source
+from indigo_cli.decoding.config import DecodeConfig
+from indigo_cli.decoding.ensemble import Ensemble
+from indigo_cli.decoding.search import Sentence, search_batch
+from indigo_cli.models import MODELS
+from tests import reference
+from tests.models.tiny import A, B, C, D, E, make_config, make_system, word_log_probs
+from tests.tensors import assert_near
+
+SCHEMES = ["ldpe", "lrpe", "ldpe+pe", "lrpe+pe"]
+SENTENCES = [([A, B, C], [A, B, C], 25), ([D], [], 0), ([], [E], 3), ([C, C, D, E, A], [B, A, B, D, E, E], 9)]
+"""Source, target and wish: the second one is met, the others are passed or missed."""
+
+
+def make(positions: str, **settings: Any) -> Any:
+    return make_system("transformer", positions=positions, **settings)
+
+
+def count(words: Sequence[int]) -> int:
+    """The tables of `tiny.py` by hand: a word counts its id, and a blank before it if no multiple of 3 comes first."""
+    return sum(words) + sum(first % 3 != 0 for first, _ in pairwise(words))
+
+
+def codes(positions: str, words: Sequence[int], wish: int, dim: int, layout: str) -> list[Tensor]:
+    """Return the code of each row, `<s>` first, from the formulas."""
+    found = []
+    for place in range(len(words) + 1):
+        written = count(words[:place])
+        position, base = max(wish - written, 0), 10000
+        if positions.startswith("lrpe"):
+            position, base = min(written, wish), max(wish, 2)
+        code = torch.zeros(dim)
+        for at, power in ((position, base), *([(place, 10000)] if positions.endswith("+pe") else [])):
+            for k in range(dim // 2):
+                angle = at / power ** (2 * k / dim if layout == "interleaved" else k / (dim // 2 - 1))
+                sine, cosine = (2 * k, 2 * k + 1) if layout == "interleaved" else (k, dim // 2 + k)
+                code[sine] += math.sin(angle)
+                code[cosine] += math.cos(angle)
+        found.append(code)
+    return found
+
+
+def slow_log_probs(model: Any, positions: str, sentence: tuple[list[int], list[int], int], layout: str) -> list[float]:
+    """Return log p of each word and `<eod>`, every step from scratch."""
+    source, target, wish = sentence
+    config = make_config("transformer", positions=positions, position_layout=layout)
+    memory = reference.encode(model, config, source, ordered_source=True)
+    table = model.embeddings.target.weight
+    code = codes(positions, target, wish, table.shape[1], layout)
+    found = []
+    for length, word in enumerate([*target, EOD]):
+        rows = [reference.embed(table, token) + code[at] for at, token in enumerate([1, *target[:length]])]
+        hidden = reference.decode(model, config, torch.stack(rows), memory, r=None)
+        found.append(float(reference.word_log_probs(model, hidden[-1])[word]))
+    return found
+
+
+@pytest.mark.parametrize("layout", ["interleaved", "halves"])
+@pytest.mark.parametrize("positions", SCHEMES)
+@torch.no_grad()
+def test_log_probs_are_those_of_the_slow_implementation(positions: str, layout: str) -> None:
+    """Rows of different lengths and wishes in one batch."""
+    model = make(positions, position_layout=layout)
+    sources, targets, wishes = zip(*SENTENCES, strict=True)
+    orders = [[range(len(target))] for target in targets]
+    found = model.log_probs(collate([""] * 4, sources, targets, orders, wishes=wishes))
+    for row, sentence in enumerate(SENTENCES):
+        wanted = slow_log_probs(model, positions, sentence, layout)
+        assert_near(found.words[row, 0, : len(wanted)], wanted, atol=1e-5)
+
+
+@pytest.mark.parametrize("positions", SCHEMES)
+@torch.no_grad()
+def test_without_a_wish_training_takes_the_length_of_the_target(positions: str) -> None:
+    model = make(positions)
+    sources, targets, _ = zip(*SENTENCES, strict=True)
+    orders = [[range(len(target))] for target in targets]
+    wishes = [count(target) for target in targets]
+    told = model.log_probs(collate([""] * 4, sources, targets, orders, wishes=wishes))
+    assert torch.equal(model.log_probs(collate([""] * 4, sources, targets, orders)).words, told.words)
+    other = model.log_probs(collate([""] * 4, sources, targets, orders, wishes=[wish + 1 for wish in wishes]))
+    assert not torch.allclose(other.words, told.words)
+    losses = model(collate([""] * 4, sources, targets, orders))
+    assert_near(losses.parts["word"][0], -told.words.sum(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("positions", SCHEMES)
+@torch.inference_mode()
+def test_cached_decoding_with_a_beam_is_recomputation(positions: str) -> None:
+    """Hypotheses of one sentence have written different lengths, change places, are copied, and sentences leave."""
+    model = make(positions)
+    sources, wishes = [[A, B], [C], [D, D, D]], [17, 4, 30]
+    state = model.start(collate_source(sources, wishes))
+    steps = [  # parents and words of each step
+        ([[0, 0, 0]] * 3, [[A, B, C], [C, D, E], [E, A, B]]),
+        ([[2, 1, 0], [0, 0, 0], [1, 2, 1]], [[A, A, D], [B, C, E], [D, D, A]]),
+        ([[1, 0, 1], [2, 1, 0], [0, 1, 2]], [[E, E, A], [B, B, C], [A, C, C]]),
+        ([[0, 2], [1, 1], [2, 0]], [[D, A], [A, D], [B, C]]),
+    ]
+    texts: list[list[list[int]]] = [[[]], [[]], [[]]]
+    kept = [0, 1, 2]
+    for number, (parents, words) in enumerate(steps):
+        parent, word = torch.tensor([parents[i] for i in kept]), torch.tensor([words[i] for i in kept])
+        state = model.advance(state, parent, word, torch.zeros_like(parent))
+        texts = [
+            [[*texts[row][p], w] for p, w in zip(ps, ws, strict=True)]
+            for row, (ps, ws) in enumerate(zip(parent.tolist(), word.tolist(), strict=True))
+        ]
+        if number == 1:
+            state, kept, texts = model.keep(state, torch.tensor([2, 0])), [2, 0], [texts[2], texts[0]]
+        found = word_log_probs(model, state)
+        for row, sentence in enumerate(kept):
+            for place, text in enumerate(texts[row]):
+                wanted = slow_log_probs(model, positions, (sources[sentence], text, wishes[sentence]), "interleaved")
+                assert_near(found[row, place, EOD - FIRST_WORD], wanted[-1], atol=1e-5)
+
+
+def test_a_wish_is_needed_and_said_to_be() -> None:
+    model, plain = make("ldpe"), make_system("transformer")
+    assert model.counts_length and not plain.counts_length
+    assert Ensemble([plain, model]).counts_length and not Ensemble([plain]).counts_length
+    with pytest.raises(ValueError, match="no wishes"):
+        model.start(collate_source([[A]]))
+    with torch.inference_mode():
+        told = word_log_probs(plain, plain.start(collate_source([[A]], [7])))
+        assert torch.equal(told, word_log_probs(plain, plain.start(collate_source([[A]]))))
+    facts: dict[str, Any] = {"source_size": 6, "target_size": 6, "ordered_source": True}
+    with pytest.raises(ValueError, match="table of units"):
+        MODELS["transformer"].build(make_config("transformer", positions="ldpe"), **facts)
+
+
+def test_a_model_learns_to_follow_the_wish() -> None:
+    """Targets say nothing but how long they are; held-out lengths between those of training are reached too."""
+    torch.manual_seed(1)
+    model = make_system(
+        "transformer",
+        positions="ldpe",
+        length_unit="token",
+        dropout=0.0,
+        model_dim=32,
+        encoder_layers=1,
+        decoder_layers=1,
+    )
+    model.train()
+    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
+    lengths = [n for n in range(1, 11) if n not in (4, 7)]
+    targets = [[A] * n for n in lengths]
+    batch = collate([""] * len(lengths), [[B]] * len(lengths), targets, [[range(n)] for n in lengths])
+    for _ in range(100):
+        losses = model(batch)
+        (losses.objective / losses.weight).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    model.eval()
+    wishes = list(range(1, 11))
+    sentences = [Sentence(i, 0, 20) for i in range(len(wishes))]
+    found = search_batch(model, collate_source([[B]] * 10, wishes), DecodeConfig(), sentences, width=2, seed=1)
+    reached = [len(hypotheses[0].trace.tokens()) for hypotheses in found]
+    assert max(abs(n - wish) for n, wish in zip(reached, wishes, strict=True)) <= 1
+    assert sum(n == wish for n, wish in zip(reached, wishes, strict=True)) >= 8
