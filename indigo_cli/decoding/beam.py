@@ -82,9 +82,7 @@ class Beam:
 
     def choose(self, state: Any, places: Places) -> Step:
         """See `Chooser`."""
-        scores = self.decoder.words(state)
-        for rule in self.rules.words:
-            rule(scores.logits, places)
+        scores = self.rules.score_words(self.decoder, state, places)
         end_log_prob = None
         if self.config.eod_penalty:
             end_log_prob = scores.logits[..., EOD - FIRST_WORD] - scores.log_z

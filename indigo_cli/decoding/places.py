@@ -3,6 +3,7 @@
 Shape letters: S sentences, B hypotheses a sentence, V words of the softmax, C candidates, A slots.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -10,6 +11,7 @@ import torch
 from torch import Tensor
 
 from indigo_cli.core.order import Order
+from indigo_cli.core.trace import Hypothesis
 from indigo_cli.decoding.canvas import Canvas
 
 if TYPE_CHECKING:
@@ -42,6 +44,19 @@ class GivenWords:
 
 
 @dataclass(frozen=True)
+class HardLimit:
+    """How long the text of a sentence may be at most; no word is cut for it.
+
+    Args:
+        units: By the table that the search counts with.
+        fits: Whether the text that a hypothesis spells truly is no longer, and holds whole words.
+    """
+
+    units: int
+    fits: Callable[[Hypothesis], bool]
+
+
+@dataclass(frozen=True)
 class Sentence:
     """What the search knows of a sentence beside its source.
 
@@ -51,6 +66,7 @@ class Sentence:
         max_length: Most insertions; a hypothesis that has as many is cut, unfinished.
         bag: The only words it may write (vocabulary ids), each as often as it stands here; None = any.
         canvas: What stands before the first round; its words are counted in both lengths. None = nothing.
+        limit: Of its text. None = none.
     """
 
     line: int
@@ -58,6 +74,7 @@ class Sentence:
     max_length: int
     bag: tuple[int, ...] | None = None
     canvas: GivenWords | None = None
+    limit: HardLimit | None = None
 
 
 class Step(NamedTuple):

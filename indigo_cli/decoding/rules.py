@@ -7,6 +7,7 @@ L words placed, W windows of a string, U different words of a bag (`<eod>` first
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,6 +17,8 @@ from indigo_cli.decoding.canvas import of_parents
 from indigo_cli.decoding.config import DecodeConfig
 from indigo_cli.decoding.given import keep_gaps_closed, keep_slots_closed
 from indigo_cli.decoding.places import Places, Sentence
+from indigo_cli.decoding.room import Room
+from indigo_cli.models.protocol import SerialDecoder, WordScores
 
 WordRule = Callable[[Tensor, Places], None]
 """Writes -inf into the (S, B, V) logits of banned words."""
@@ -25,15 +28,27 @@ SlotRule = Callable[[Tensor, Places, Tensor, Tensor], None]
 
 @dataclass(frozen=True)
 class Rules:
-    """The rules of a search; `need_canvas` if one of them reads it."""
+    """The rules of a search; `need_canvas` if one of them reads it. `room` also sees the scores before them all."""
 
     words: tuple[WordRule, ...] = ()
     slots: tuple[SlotRule, ...] = ()
     need_canvas: bool = False
+    room: Room | None = None
+
+    def score_words(self, decoder: SerialDecoder, state: Any, places: Places) -> WordScores:
+        """Ask for the scores of the next words, and ban."""
+        scores = decoder.words(state)
+        if self.room is not None:
+            self.room.look(decoder, state, scores, places)
+        for rule in self.words:
+            rule(scores.logits, places)
+        return scores
 
 
-def make_rules(config: DecodeConfig, sentences: Sequence[Sentence], device: torch.device) -> Rules:
-    """Return the rules that can ban anything."""
+def make_rules(
+    config: DecodeConfig, sentences: Sequence[Sentence], device: torch.device, *, room: Room | None = None
+) -> Rules:
+    """Return the rules that can ban anything; `room` where lengths have a hard limit."""
     words: list[WordRule] = []
     slots: list[SlotRule] = []
     restricted = config.restrict_to_bag and any(sentence.bag is not None for sentence in sentences)
@@ -50,7 +65,11 @@ def make_rules(config: DecodeConfig, sentences: Sequence[Sentence], device: torc
         block = BlockNgrams(config.block_ngrams)
         words.append(block.words)
         slots.append(block.slots)
-    return Rules(tuple(words), tuple(slots), need_canvas=restricted or config.block_ngrams > 0)
+    if room is not None:
+        words.append(room.words)
+        slots.append(room.slots)
+    need_canvas = restricted or config.block_ngrams > 0 or room is not None
+    return Rules(tuple(words), tuple(slots), need_canvas, room)
 
 
 def ban_unk(logits: Tensor, places: Places) -> None:

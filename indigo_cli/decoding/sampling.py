@@ -50,9 +50,7 @@ class Sampler:
 
     def choose(self, state: Any, places: Places) -> Step:
         """See `Chooser`."""
-        scores = self.decoder.words(state)
-        for rule in self.rules.words:
-            rule(scores.logits, places)
+        scores = self.rules.score_words(self.decoder, state, places)
         beam = places.total.shape[1]
         sample = torch.arange(self.width, device=places.total.device).expand(len(places.rows), -1)
         parent = sample if beam == self.width else torch.zeros_like(sample)  # at first there is one place a sentence

@@ -4,6 +4,7 @@ Shape letters: S sentences, B hypotheses a sentence.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -15,12 +16,15 @@ from indigo_cli.core.vocab import EOD, UNK
 from indigo_cli.data.batch import Source
 from indigo_cli.decoding.beam import Beam
 from indigo_cli.decoding.canvas import Canvas
+from indigo_cli.decoding.closed import Ends, Way, best_within, samples_within
 from indigo_cli.decoding.config import DecodeConfig, ranking_score
 from indigo_cli.decoding.given import Gaps, GivenFirst
 from indigo_cli.decoding.places import CARRIED, Chooser, Places, Sentence, Step
-from indigo_cli.decoding.rules import make_rules
+from indigo_cli.decoding.room import Room
+from indigo_cli.decoding.rules import Rules, make_rules
 from indigo_cli.decoding.sampling import Sampler
 from indigo_cli.models.protocol import SerialDecoder
+from indigo_cli.nn.units import UnitCounter
 
 __all__ = ["Sentence", "search_batch"]
 
@@ -39,13 +43,14 @@ def search_batch(
     seed: int,
     distinct: bool = False,
     continuing: Sequence[int] = (),
+    counter: UnitCounter | None = None,
 ) -> list[list[Hypothesis]]:
     """Return the hypotheses of each sentence: never none, and the same whatever its neighbours in the batch are.
 
     From a beam they come best first, those that ended before those that were cut: those that reached their most
     insertions (a hypothesis as long as that is never asked for its `<eod>`), or whose every way on is banned. Samples
     come in the order of their draws. Given words stand before anything is chosen, at no cost; where they leave no gap
-    open, `<eod>` follows.
+    open, `<eod>` follows. Where a length has a hard limit, all fit, see `closed.py`.
 
     Args:
         decoder: A serial system in evaluation mode.
@@ -55,12 +60,19 @@ def search_batch(
         width: Most hypotheses kept, or number of samples.
         seed: Of the samples.
         distinct: A beam holds no string twice (see `Beam`): for n-best lists.
-        continuing: Ids of pieces whose word goes on: none may end up right before a given word.
+        continuing: Ids of pieces whose word goes on: none may end up right before a given word, or at the end of a text
+            whose length is limited.
+        counter: Of the units of hard limits.
     """
     if decoder.greedy_only and (width > 1 or config.search == "sample"):
         raise ValueError("this system shows the words of one slot only: the search must be a beam of 1")
     device = source.values.device
-    rules = make_rules(config, sentences, device)
+    room = None
+    if any(sentence.limit is not None for sentence in sentences):
+        if counter is None:
+            raise ValueError("a hard limit needs a counter of its units")
+        room = Room(config, counter, sentences, continuing, device)
+    rules = make_rules(config, sentences, device, room=room)
     chooser: Chooser
     if config.search == "sample":
         chooser = Sampler(decoder, config, rules, sentences, width=width, seed=seed)
@@ -73,7 +85,7 @@ def search_batch(
         chooser = GivenFirst(chooser, sentences, device, copies=config.search == "sample")
         gaps = Gaps.start(sentences, continuing, device)
     distinct = distinct and config.search != "sample"
-    search = _Search(decoder, source, config, sentences, chooser, with_canvas=rules.need_canvas or distinct, gaps=gaps)
+    search = _Search(decoder, source, config, sentences, chooser, rules, width=width, distinct=distinct, gaps=gaps)
     results = search.run()
     if config.search == "sample":  # one that may not take a step was never made several
         return [found if len(found) == width else found * width for found in results]
@@ -92,24 +104,28 @@ class _Search:
         config: DecodeConfig,
         sentences: Sequence[Sentence],
         chooser: Chooser,
+        rules: Rules,
         *,
-        with_canvas: bool,
+        width: int,
+        distinct: bool,
         gaps: Gaps | None,
     ) -> None:
         device = source.values.device
-        self.decoder, self.config, self.chooser = decoder, config, chooser
+        self.decoder, self.config, self.chooser, self.room = decoder, config, chooser, rules.room
+        self.sentences, self.width = sentences, width
         self.state = decoder.start(source)
         self.given = [len(sentence.canvas.words) if sentence.canvas else 0 for sentence in sentences]
         limits = [max(sentence.max_length, given) for sentence, given in zip(sentences, self.given, strict=True)]
         self.limits = torch.tensor(limits, device=device)
         canvas, append_only = None, False
-        if with_canvas:
+        if rules.need_canvas or distinct:
             canvas = Canvas.start(len(sentences), device)
             first = torch.zeros(len(sentences), 1, dtype=torch.int64, device=device)
             append_only = decoder.slots(self.state, first, first + UNK) is None
         self.places = Places.start(len(sentences), device, canvas=canvas, append_only=append_only)
         self.places.gaps = gaps
         self.steps: list[Step] = []
+        self.ends: list[Ends | None] = []
         self.results: list[list[Hypothesis]] = [[] for _ in sentences]
 
     def run(self) -> list[list[Hypothesis]]:
@@ -125,6 +141,7 @@ class _Search:
                 self._drop_done(alive)
             step = self.chooser.choose(self.state, places)
             self.steps.append(step)
+            self.ends.append(None if self.room is None else self.room.taken())
             if bool(places.live.any()):
                 word = step.word.clamp(min=EOD)  # ended places compute something harmless
                 self.state = self.decoder.advance(self.state, step.parent, word, step.anchor)
@@ -150,6 +167,7 @@ class _Search:
         self.state = self.decoder.keep(self.state, keep)
         self.places.keep(keep)
         self.steps = [Step(*(part[keep] for part in step)) for step in self.steps]
+        self.ends = [ends and ends.keep(keep) for ends in self.ends]
 
     def _collect(self, index: Tensor) -> None:
         """Read the hypotheses of some sentences off the steps."""
@@ -162,6 +180,27 @@ class _Search:
                 for b in range(rank.shape[1])
                 if rank[i, b] > -np.inf
             ]
+        if self.room is not None:
+            self._keep_within(index, steps, rows)
+
+    def _keep_within(self, index: Tensor, steps: Sequence[Step], rows: np.ndarray) -> None:
+        """Hold the hypotheses of some sentences against their hard limits."""
+        assert self.room is not None
+        short = self.room.short.cpu().numpy()
+        noted = [ends and ends.keep(index).numpy() for ends in self.ends]
+        for i, row in enumerate(rows):
+            limit = self.sentences[row].limit
+            if limit is None:
+                continue
+
+            def close(step: int, place: int, end: float, i: int = i, given: int = self.given[row]) -> GenerationTrace:
+                return replace(_trace_back(steps[:step], i, place, given), end_log_prob=float(end))
+
+            way, found = Way(noted, i, close, limit), self.results[row]
+            if self.config.search == "sample":
+                self.results[row] = samples_within(found, way)
+            else:
+                self.results[row] = best_within(found, way, short=bool(short[row]), most=self.width)
 
 
 def _trace_back(steps: Sequence[Step], sentence: int, place: int, given: int) -> GenerationTrace:
