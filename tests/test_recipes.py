@@ -160,3 +160,19 @@ def test_recipes_of_the_insertion_transformer_differ_in_one_thing_and_have_the_s
     assert replace(kept, name=baseline.name, order=baseline.order, model=baseline.model, train=limits) == baseline
     for size in ("model_dim", "ff_dim", "num_heads", "encoder_layers", "decoder_layers", "dropout", "share_embeddings"):
         assert getattr(kept.model, size) == getattr(baseline.model, size)
+
+
+@pytest.mark.parametrize(
+    ("corpus", "kinds"), [("debian_synopses", ("ldpe", "lrpe", "lrpe_pe")), ("reuters", ("ldpe",))]
+)
+def test_recipes_of_headlines_differ_in_their_positions_only(corpus: str, kinds: tuple[str, ...]) -> None:
+    """And have the sizes of the translation baseline."""
+    plain = load_recipe(FOLDER / f"summarization/{corpus}_transformer.toml")
+    assert plain.evaluate.metrics == ["rouge1", "rouge2", "rougeL", "length"]
+    assert plain.train.max_cpu_minutes == 20
+    for kind in kinds:
+        other = load_recipe(FOLDER / f"summarization/{corpus}_{kind}.toml")
+        assert other.model == replace(plain.model, positions=kind.replace("_", "+"), length_unit="character")
+        assert replace(other, name=plain.name, model=plain.model) == plain
+    baseline = load_recipe(FOLDER / "translation/multi30k_transformer_l2r.toml")
+    assert plain.model == baseline.model
