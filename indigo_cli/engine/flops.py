@@ -25,13 +25,15 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from indigo_cli.engine.generator import Generator
 from indigo_cli.engine.lines import EncodedLine
 from indigo_cli.engine.nbest import Output
+from indigo_cli.nn.adaptive_control import AdaptiveControl
 from indigo_cli.nn.blocks import Decoder, Encoder
 from indigo_cli.nn.embedding import Embeddings
 from indigo_cli.nn.positions.fractional import Fractional
+from indigo_cli.nn.recurrent import GlobalAttention, LstmDecoder, LstmEncoder
 from indigo_cli.nn.rounds import append_rows, start_rounds
 
 PARTS: Mapping[str, tuple[Callable[..., Any], ...]] = {
-    "encoder": (Encoder.forward,),
+    "encoder": (Encoder.forward, LstmEncoder.forward),
     "decoder": (
         Decoder.forward,
         Decoder.start,
@@ -40,6 +42,12 @@ PARTS: Mapping[str, tuple[Callable[..., Any], ...]] = {
         append_rows,
         Fractional.codes,
         Fractional.code_between,
+        LstmDecoder.forward,
+        LstmDecoder.step,
+        GlobalAttention.read,
+        GlobalAttention.forward,
+        AdaptiveControl.forward,
+        AdaptiveControl.step,
     ),
     "slots": (),
     "words": (Embeddings.scores, Embeddings.log_z),

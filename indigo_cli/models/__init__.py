@@ -9,6 +9,7 @@ from typing import Any
 
 from indigo_cli.models.indigo_config import IndigoConfig
 from indigo_cli.models.insertion_config import InsertionConfig
+from indigo_cli.models.lstm_config import LstmConfig
 from indigo_cli.models.transformer_config import TransformerConfig
 
 
@@ -44,5 +45,6 @@ class ModelEntry:
 MODELS = {
     "transformer": ModelEntry(TransformerConfig, "transformer", frozenset({"l2r"})),
     "indigo": ModelEntry(IndigoConfig, "indigo"),
+    "lstm": ModelEntry(LstmConfig, "lstm", frozenset({"l2r"})),
     "insertion": ModelEntry(InsertionConfig, "insertion", default_order="blt", parallel=True),
 }

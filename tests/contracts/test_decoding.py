@@ -21,6 +21,8 @@ from tests.tensors import assert_close
 every_system = pytest.mark.parametrize("system", SERIAL)
 CHOOSE = random.Random(0)
 SOURCES = [[CHOOSE.randrange(A, E + 1) for _ in range(length)] for length in (1, 7, 3, 5, 2)]
+SEEDS = {"lstm": 14}
+"""Of parameters with which sentences end at different lengths, where 8 is none."""
 SEARCHES = {
     "joint": (DecodeConfig(search="joint"), False),
     "distinct": (DecodeConfig(), True),
@@ -59,7 +61,7 @@ def written(found: Sequence[Hypothesis]) -> list[tuple[list[int], tuple[int, ...
 class TestEverySearch:
     @pytest.mark.parametrize("name", quick(SEARCHES, 2))
     def test_case_85_a_hypothesis_does_not_depend_on_its_batch(self, system: str, name: str) -> None:
-        model = make_system(system, seed=8)
+        model = make_system(system, seed=SEEDS.get(system, 8))
         config, distinct = SEARCHES[name]
 
         def decode(rows: Sequence[int]) -> list[list[Hypothesis]]:

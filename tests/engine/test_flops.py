@@ -25,6 +25,8 @@ from tests.tiny import Tiny
 SYSTEMS: dict[str, tuple[str, dict[str, Any]]] = {
     "transformer": ("transformer", {}),
     "indigo": ("indigo", {}),
+    "lstm": ("lstm", {"aca": False}),
+    "adaptive control": ("lstm", {}),
     "position first": ("indigo", {"predict": "position_first"}),
     "fractional": ("insertion", {}),
     "relative": ("insertion", {"positions": "relative", "max_distance": 2}),
