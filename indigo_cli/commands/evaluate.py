@@ -52,7 +52,7 @@ def evaluate(
     by_length: Annotated[bool, typer.Option("--by-length", help="Print the first metric by reference length.")] = False,
     by_source_length: Annotated[
         bool,
-        typer.Option("--by-source-length", help="Print it by least length of --source: 10, 20 ... 60 tokens."),
+        typer.Option("--by-source-length", help="Print it by least length of --source, 10 to 60 tokens."),
     ] = False,
     parts: Annotated[
         bool, typer.Option("--parts", help="Further figures: ROUGE's precision and recall, repetition by n, lengths.")
@@ -97,7 +97,8 @@ def evaluate(
         console.note("--intervals, --no-intervals: JSON always holds them")
     for warning in report.warnings:
         console.warn(warning)
-    lengths = _lengths(report, by_length or (png is not None and not by_source_length), by_source_length, seed=seed)
+    least = config.source_lengths if by_source_length else None
+    lengths = _lengths(report, by_length or (png is not None and not by_source_length), least, seed=seed)
     shown = {name: found for name, found in lengths.items() if by_length or name != "by_length"}
     _print(report, shown, output_format, intervals, parts=parts and has_parts)
     if sentence is not None:
@@ -110,17 +111,21 @@ def evaluate(
     console.status(f"{report.num_lines} lines, {len(reference)} reference{'s' * (len(reference) > 1)} each")
 
 
-def _lengths(report: "Report", by_reference: bool, by_source: bool, *, seed: int) -> "dict[str, ScoresByLength]":
-    """Return the scores by length that were asked for, under their names in JSON."""
+def _lengths(
+    report: "Report", by_reference: bool, least: Sequence[int] | None, *, seed: int
+) -> "dict[str, ScoresByLength]":
+    """Return the scores by length that were asked for, under their names in JSON; `least` lengths are of the source."""
     from indigo_cli.engine.line_scores import scores_by_length, scores_by_source_length
 
     found = {}
     measured = report.measured
     if by_reference:
         found["by_length"] = scores_by_length(measured, seed=seed)
-    if by_source and measured.sources is not None:
+    if least is not None and measured.sources is not None:
         tokenizer = measured.source_tokenizer
-        found["by_source_length"] = scores_by_source_length(measured, measured.sources, tokenizer=tokenizer, seed=seed)
+        found["by_source_length"] = scores_by_source_length(
+            measured, measured.sources, least=least, tokenizer=tokenizer, seed=seed
+        )
     return found
 
 

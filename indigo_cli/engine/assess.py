@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from indigo_cli.core.settings import NonNegativeInt
+from indigo_cli.core.settings import Count, NonNegativeInt
 from indigo_cli.data.files import read_lines
 from indigo_cli.engine.figures import corpus_figures, without_p
 from indigo_cli.engine.outputs import read_output
@@ -34,6 +34,7 @@ class EvaluateConfig:
         rouge_bytes: ROUGE cuts outputs after so many bytes and gives the recall, as for DUC; 0 = F1 of the whole.
         length_limit: Length that `length` compares all lines with; 0 = the wish of each in traces, else its reference.
         length_unit: What `length` counts; `auto` = what traces say, else characters.
+        source_lengths: Least lengths of the rows of `evaluate --by-source-length`, in tokens.
     """
 
     metrics: list[str] = field(default_factory=lambda: ["bleu", "chrf"])
@@ -44,6 +45,7 @@ class EvaluateConfig:
     rouge_bytes: NonNegativeInt = 0
     length_limit: NonNegativeInt = 0
     length_unit: UnitSetting = "auto"
+    source_lengths: list[Count] = field(default_factory=lambda: [10, 20, 30, 40, 50, 60])
 
     @property
     def options(self) -> MetricOptions:

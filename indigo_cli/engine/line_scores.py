@@ -22,8 +22,6 @@ from indigo_cli.metrics.tokenize import load_tokenizer
 FORMAT = "indigo-sentence-scores"
 VERSION = 1
 BUCKETS = 6
-LEAST_LENGTHS = (10, 20, 30, 40, 50, 60)
-"""Of sources, in tokens."""
 
 
 def sentence_metrics(measured: Measured) -> dict[str, Metric]:
@@ -149,21 +147,29 @@ def scores_by_length(measured: Measured, *, seed: int, resamples: int = 1000) ->
 
 
 def scores_by_source_length(
-    measured: Measured, sources: Sequence[str], *, tokenizer: str, seed: int, resamples: int = 1000
+    measured: Measured,
+    sources: Sequence[str],
+    *,
+    least: Sequence[int],
+    tokenizer: str,
+    seed: int,
+    resamples: int = 1000,
 ) -> ScoresByLength:
-    """Return the first metric on the lines whose source has 10, 20 ... 60 tokens or more; as far as there are any.
+    """Return the first metric on the lines whose source has so many tokens or more; as far as there are any.
 
     Args:
         sources: One line for each that was scored.
+        least: Tokens of each row, in any order.
         tokenizer: What `choose_tokenizer` returned for the source language.
     Raises: UsageError if every source is shorter.
     Source: Lin, Ma, Su & Sun 2018 (arXiv 1802.01812), Figure 5.
     """
     lengths = _lengths(sources, tokenizer)
-    ranges = [(least, None) for least in LEAST_LENGTHS if lengths.max(initial=0) >= least]
+    ranges = [(low, None) for low in sorted({*least}) if lengths.max(initial=0) >= low]
     if not ranges:
-        what = f"no source line has {LEAST_LENGTHS[0]} tokens ({tokenizer}) or more"
-        raise UsageError(what, where="--by-source-length", fix="leave it out")
+        what = f"no source line has {min(least)} tokens ({tokenizer}) or more" if least else "there are no lengths"
+        fix = "--set evaluate.source_lengths=[2,4]"
+        raise UsageError(what, where="--by-source-length", fix=fix)
     return _scores_of_ranges(measured, lengths, ranges, "source", tokenizer, seed=seed, resamples=resamples)
 
 

@@ -4,11 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, cast
 
+from indigo_cli.core.units import LengthUnit
 from indigo_cli.errors import UsageError
-from indigo_cli.metrics.metric import LengthUnit, MetricOptions
+from indigo_cli.metrics.metric import MetricOptions
 
 UnitSetting = Literal["auto", "character", "word", "token", "byte"]
 Lengths = Sequence[int | None]
+PIECES = "lengths were wanted in pieces of the vocabulary, and are compared in tokens of evaluate.tokenize"
 LIMIT_KEY, UNIT_KEY = "evaluate.length_limit", "evaluate.length_unit"
 
 
@@ -66,6 +68,8 @@ def find_wanted(
     if not wishes:
         return Wanted(_with(options, chosen, "reference"), {})
     lengths, warnings = _shared(systems, wishes)
+    if chosen == "token":
+        warnings = (PIECES, *warnings)
     return Wanted(_with(options, chosen, "traces"), lengths, warnings)
 
 

@@ -11,7 +11,8 @@ The mean squared difference is what Takase & Okazaki 2019 call variance (after L
 from collections.abc import Callable, Mapping, Sequence
 
 from indigo_cli import __version__
-from indigo_cli.metrics.metric import USUAL, LengthUnit, Metric, MetricOptions, Part, mean_of
+from indigo_cli.core.units import LengthUnit
+from indigo_cli.metrics.metric import USUAL, Metric, MetricOptions, Part, mean_of
 from indigo_cli.metrics.tokenize import EvaluationTokenizer, load_tokenizer
 
 WITHIN, ABSOLUTE, SQUARED, UNUSED = range(4)

@@ -13,8 +13,9 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from indigo_cli.core.units import LengthUnit
+
 Statistics = NDArray[np.float64]  # (lines, numbers of the metric)
-LengthUnit = Literal["character", "word", "token", "byte"]
 
 
 @dataclass(frozen=True)

@@ -162,6 +162,8 @@ def test_scores_by_source_length_are_printed_and_drawn(files: Path, capsys: pyte
         "by_length",
         "by_source_length",
     }
+    set_by_user = _json(capsys, *args, "--set", "evaluate.source_lengths=[25, 11]")["by_source_length"]["buckets"]
+    assert [(bucket["low"], bucket["n"]) for bucket in set_by_user] == [(11, 2), (25, 1)]
     chars = _json(capsys, *args, "--set", "data.source_lang=zh")["by_source_length"]
     assert chars["tokens"] == "zh"
 

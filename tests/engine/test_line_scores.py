@@ -153,7 +153,9 @@ def test_scores_by_least_length_of_the_source_are_those_of_the_lines_alone(metri
     systems = {"a": [line[:-2] for line in references], "b": references}
     config = EvaluateConfig(metrics=[metric])
     report = assess(systems, [references], config=config, resamples=2)
-    found = scores_by_source_length(report.measured, sources, tokenizer="none", seed=1, resamples=30)
+    found = scores_by_source_length(
+        report.measured, sources, least=[50, 20, 10, 20, 30, 40, 60], tokenizer="none", seed=1, resamples=30
+    )
     assert [(row.low, row.high, row.num_lines) for row in found.rows] == [
         (10, None, 5),
         (20, None, 4),
@@ -174,4 +176,6 @@ def test_scores_by_least_length_of_the_source_are_those_of_the_lines_alone(metri
 
 def test_sources_that_are_all_short_have_no_scores_by_length(report: Report) -> None:
     with pytest.raises(UsageError, match="no source line has 10 tokens"):
-        scores_by_source_length(report.measured, ["a b c"] * 4, tokenizer="13a", seed=1)
+        scores_by_source_length(report.measured, ["a b c"] * 4, least=[10, 20], tokenizer="13a", seed=1)
+    with pytest.raises(UsageError, match="there are no lengths"):
+        scores_by_source_length(report.measured, ["a b c"] * 4, least=[], tokenizer="13a", seed=1)

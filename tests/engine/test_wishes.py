@@ -62,6 +62,11 @@ def test_other_units_than_the_wishes_have_are_refused() -> None:
     assert absolute(limited, a=Wishes([1, 2], "word"))[:2] == ({"a": 9.0, "b": 8.0}, "word 10")
 
 
+def test_pieces_of_a_vocabulary_are_not_tokens_of_the_evaluation() -> None:
+    (warning,) = absolute(a=Wishes([1, 2], "token"), b=Wishes([1, 2], "token"))[2]
+    assert "pieces of the vocabulary" in warning
+
+
 def test_other_metrics_do_not_care() -> None:
     wishes = {"a": Wishes([1], "byte"), "b": Wishes([1], "word")}
     config = EvaluateConfig(metrics=["exact"])

@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from indigo_cli.core.units import LengthUnit
 from indigo_cli.metrics import METRICS
-from indigo_cli.metrics.metric import LengthUnit, MetricOptions, corpus_score, corpus_statistics
+from indigo_cli.metrics.metric import MetricOptions, corpus_score, corpus_statistics
 
 lines = st.lists(st.tuples(st.text(max_size=12), st.text(max_size=12), st.integers(0, 12)), min_size=1, max_size=6)
 
