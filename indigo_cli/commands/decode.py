@@ -33,6 +33,16 @@ def decode(
             "--canvas", help="Words that must appear, a line for each of the source; [gap] = others may come."
         ),
     ] = "",
+    length: Annotated[
+        str,
+        typer.Option(
+            "--length", help="Wished length of each output in model.length_unit, or `source`: as long as that."
+        ),
+    ] = "",
+    length_file: Annotated[str, typer.Option("--length-file", help="Wished lengths, a number on each line.")] = "",
+    length_ratio: Annotated[
+        float | None, typer.Option("--length-ratio", help="Wished lengths, times that of the source.")
+    ] = None,
     checkpoint: Annotated[
         str, typer.Option("--checkpoint", help="Name under checkpoints/.", show_default="best, else last")
     ] = "",
@@ -57,6 +67,7 @@ def decode(
 ) -> None:
     """Turn every line of text into its best hypothesis, n-best list or samples."""
     from indigo_cli.core import console
+    from indigo_cli.engine.length_wish import length_option
     from indigo_cli.engine.runtime import Runtime
     from indigo_cli.errors import UsageError
 
@@ -86,6 +97,7 @@ def decode(
         overrides.append(f"decode.beam_size={beam}")
     if sample:
         overrides.append("decode.search=sample")
+    wished = length_option(length, length_file, length_ratio)
     runtime = Runtime(device, precision, threads)
     if settings:
         from indigo_cli.engine.present import print_to_terminal
@@ -104,6 +116,7 @@ def decode(
             output=output,
             png=png,
             overwrite=overwrite,
+            length=wished,
         )
         print_to_terminal([report.table()], width=10_000)  # a file has no right margin
         console.status(report.text())
@@ -128,6 +141,7 @@ def decode(
         canvas=canvas,
         count_flops=count_flops,
         resume=resume,
+        length=wished,
     )
     console.status(summary.text())
     if summary.cost is not None:

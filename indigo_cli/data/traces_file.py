@@ -42,6 +42,7 @@ class TraceRecord:
         merged_log_prob: Of all traces of the string; None if strings were not merged.
         ids: Vocabulary ids in surface order; None if the writer left them out.
         open_gaps: See `GenerationTrace`.
+        wish: How long the text was to be, in the header's `length_unit`; None if nobody said.
         where: `file:line`, for messages.
     """
 
@@ -63,6 +64,7 @@ class TraceRecord:
     ids: tuple[int, ...] | None = None
     open_gaps: tuple[int, ...] | None = None
     where: str = ""
+    wish: int | None = None
 
     @property
     def given(self) -> int:
@@ -83,7 +85,9 @@ class TraceRecord:
         return GenerationTrace(insertions, self.close_log_probs, self.end_log_prob, self.open_gaps)
 
 
-def trace_row(line: int, rank: int, hypothesis: Hypothesis, *, text: str, tokens: Sequence[str]) -> dict[str, object]:
+def trace_row(
+    line: int, rank: int, hypothesis: Hypothesis, *, text: str, tokens: Sequence[str], wish: int | None = None
+) -> dict[str, object]:
     """Return the object of one line.
 
     Args:
@@ -92,6 +96,7 @@ def trace_row(line: int, rank: int, hypothesis: Hypothesis, *, text: str, tokens
         hypothesis: What the search found.
         text: Its detokenised text.
         tokens: Its tokens in surface order, as the vocabulary spells them.
+        wish: How long it was to be.
     """
     trace = hypothesis.trace
     row: dict[str, object] = {
@@ -113,6 +118,8 @@ def trace_row(line: int, rank: int, hypothesis: Hypothesis, *, text: str, tokens
     }
     if hypothesis.merged_log_prob is not None:
         row["merged_log_prob"] = _shorten(hypothesis.merged_log_prob)
+    if wish is not None:
+        row["wish"] = wish
     if trace.given:
         row["given"] = trace.given
         if trace.open_gaps is not None:
@@ -188,6 +195,7 @@ def parse_row(fields: Mapping[str, Any], where: str) -> TraceRecord:
         ids=read.items("ids", int, count) if fields.get("ids") is not None else None,
         open_gaps=open_gaps,
         where=where,
+        wish=read.whole("wish", 0) if fields.get("wish") is not None else None,
     )
 
 

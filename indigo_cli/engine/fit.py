@@ -15,6 +15,7 @@ from indigo_cli.engine.build import build_system
 from indigo_cli.engine.disk import check_writable
 from indigo_cli.engine.distributed import Processes, processes_of
 from indigo_cli.engine.events import wants_events
+from indigo_cli.engine.length_wish import length_fact
 from indigo_cli.engine.loop import Loop
 from indigo_cli.engine.prepare import default_corpus_folder
 from indigo_cli.engine.run_folder import RunFolder, lock_folder, vocabulary_digests
@@ -36,6 +37,7 @@ from indigo_cli.engine.training_orders import orders_of_files, orders_of_recipe,
 from indigo_cli.engine.validate import Validator
 from indigo_cli.errors import UsageError
 from indigo_cli.models import MODELS
+from indigo_cli.models.length_config import length_unit
 
 if TYPE_CHECKING:
     from indigo_cli.recipe import Recipe
@@ -107,6 +109,7 @@ def _train(
         "orders": setup.digests(),
         "precision": runtime.precision,
         "init": init_fact(init, run_path, resume=resume),
+        **length_fact(corpus, length_unit(recipe.model)),
     }
     bootstrap_updates = 0
     if setup.searches:
@@ -135,7 +138,7 @@ def _train(
         found.load_into(system, whose="this model", fix="resume with the settings of the run")
     elif facts["init"]:
         load_init(system, Path(facts["init"]["run"]), corpus)
-    sample = _sample(recipe, corpus, system, device=processes.device, runtime=runtime)
+    sample = _sample(recipe, corpus, system, facts, device=processes.device, runtime=runtime)
     called = processes.spread(system, recipe.train.sharding)
     inputs = setup.prepare(system, bootstrap_updates=bootstrap_updates, processes=processes, runtime=runtime)
     validator = None
@@ -166,12 +169,18 @@ def _train(
 
 
 def _sample(
-    recipe: "Recipe", corpus: Corpus, system: torch.nn.Module, *, device: torch.device, runtime: Runtime
+    recipe: "Recipe",
+    corpus: Corpus,
+    system: torch.nn.Module,
+    facts: dict[str, Any],
+    *,
+    device: torch.device,
+    runtime: Runtime,
 ) -> Sample | None:
     """Return what validations decode; say what has no effect without sentences to validate on."""
     if "valid" in corpus.splits and len(corpus.split("valid")):
         size = recipe.train.validate_decode
-        return Sample(recipe, corpus, system, device=device, runtime=runtime) if size else None
+        return Sample(recipe, corpus, system, facts=facts, device=device, runtime=runtime) if size else None
     for key in ("patience", "validate_decode"):
         if getattr(recipe.train, key):
             console.note(f"train.{key} has no effect: the corpus has no sentence in valid")

@@ -20,6 +20,7 @@ from indigo_cli.engine.distributed import check_shared, processes_of
 from indigo_cli.engine.flops import DecodingCost, Meter
 from indigo_cli.engine.generator import Generator, block_size
 from indigo_cli.engine.kept_blocks import KeptBlocks
+from indigo_cli.engine.length_wish import LengthOption, note_ratio, with_wishes
 from indigo_cli.engine.lines import EncodedLine, LineCount, encode_item, line_blocks
 from indigo_cli.engine.loaded_run import LoadedRun, load_ensemble
 from indigo_cli.engine.nbest import Output
@@ -83,6 +84,7 @@ def generate(
     canvas: str = "",
     count_flops: bool = False,
     resume: bool = False,
+    length: LengthOption | None = None,
 ) -> GenerateSummary:
     """Decode text or a split and write the results.
 
@@ -100,6 +102,8 @@ def generate(
         overwrite: Replace an output that stands.
         canvas: Text file: words that must appear in the output of each line, see `CanvasReader`.
         count_flops: Measure what it costs, see `Meter`; everything is decoded twice.
+        length: How long outputs are to be, see `LengthOption`; None = by the ratio of training, where the run was
+            trained with lengths.
         resume: Keep finished blocks beside the output, and go on from those that stand; see `KeptBlocks`.
 
     Raises:
@@ -116,7 +120,8 @@ def generate(
     summary = GenerateSummary()
     with processes_of(runtime) as processes, ExitStack() as opened:
         loaded = load_ensemble([run, *ensemble], checkpoint=checkpoint, overrides=overrides, device=processes.device)
-        generator = Generator(loaded, device=processes.device, runtime=runtime, n_best=n_best, seed=seed)
+        generator = Generator(loaded, device=processes.device, runtime=runtime, n_best=n_best, seed=seed, length=length)
+        note_ratio(generator.wisher, length)
         most = block_size(n_best)
         decode = generator.decode
         if count_flops:
@@ -138,6 +143,8 @@ def generate(
         if canvas:
             reader = CanvasReader(loaded.codecs.target, max_length=generator.max_source)
             blocks = with_canvases(blocks, canvas, reader, num_lines=num_lines if split else None)
+        if generator.wisher is not None:
+            blocks = with_wishes(blocks, generator.wisher, num_lines=num_lines if split else None)
         kept, done = None, frozenset[int]()  # where finished blocks are kept, and the numbers of those that stand
         if resume:
             inputs = {"input": f"{corpus.digest} {split}" if split else sha256_file(source)}
@@ -243,6 +250,7 @@ def _facts(generator: Generator, form: Format) -> dict[str, Any]:
         "max_length": generator.max_source,
         "precision": generator.runtime.precision,
         "block": block_size(generator.n_best),
+        **(generator.wisher.facts() if generator.wisher is not None else {}),
     }
 
 

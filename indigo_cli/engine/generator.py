@@ -12,6 +12,7 @@ from indigo_cli.decoding.config import length_limits
 from indigo_cli.decoding.parallel import trace_of
 from indigo_cli.decoding.places import Sentence
 from indigo_cli.engine.canvas_orders import CanvasOrders
+from indigo_cli.engine.length_wish import LengthOption, make_wisher
 from indigo_cli.engine.lines import BLOCK_LINES, EncodedLine, encode_line, in_blocks
 from indigo_cli.engine.loaded_run import LoadedRun
 from indigo_cli.engine.nbest import (
@@ -43,13 +44,22 @@ class Generator:
         runtime: Precision.
         n_best: Length of the lists, at most `LARGEST`; with `search = "sample"` the number of draws.
         seed: Of the draws; None takes the recipe's.
+        length: How long outputs are to be, for lines that come without a wish; None = by the ratio of training, where
+            the system counts lengths.
 
     Raises:
         UsageError: no list has this length, or the system cannot be searched like this.
     """
 
     def __init__(
-        self, run: LoadedRun, *, device: torch.device, runtime: Runtime, n_best: int = 1, seed: int | None = None
+        self,
+        run: LoadedRun,
+        *,
+        device: torch.device,
+        runtime: Runtime,
+        n_best: int = 1,
+        seed: int | None = None,
+        length: LengthOption | None = None,
     ) -> None:
         self.run, self.device, self.runtime, self.n_best = run, device, runtime, n_best
         self.seed = run.recipe.seed if seed is None else seed
@@ -62,6 +72,7 @@ class Generator:
         self.list_size = n_best if self._reranker is None else max(n_best, self.config.rerank_from)
         self.wider = [] if self.samples else wider_beams(self.width, self.list_size)
         self._orders: CanvasOrders | None = None
+        self.wisher = make_wisher(run, length)
         self._check()
 
     def _check(self) -> None:
@@ -104,6 +115,7 @@ class Generator:
         ran out of steps come last. A line without tokens gives one output without text.
         """
         block = self._orders(block) if self._orders is not None else block
+        block = self._wished(block)
         lists: list[list[Output]] = [[self._nothing(line)] for line in block]
         for batch in self._batches(block, self.width):
             for i, found in zip(batch, self._lists([block[i] for i in batch]), strict=True):
@@ -115,9 +127,14 @@ class Generator:
 
         Lines come in batches of similar length, so that memory is that of a batch. No search is repeated for a list.
         """
+        block = self._wished(block)
         yield [(i, [self._nothing(line)]) for i, line in enumerate(block) if not len(line.ids)]
         for batch in self._batches(block, self.width):
             yield list(zip(batch, self._search([block[i] for i in batch], self.width), strict=True))
+
+    def _wished(self, block: Sequence[EncodedLine]) -> Sequence[EncodedLine]:
+        """Return lines that say how long their outputs are to be, where the system heeds it."""
+        return block if self.wisher is None else self.wisher.add(block)
 
     def num_batches(self, block: Sequence[EncodedLine]) -> int:
         """Return how many batches `decode` makes of a block, without those that are searched again for longer lists."""
@@ -163,7 +180,8 @@ class Generator:
         return [ranked[i] for i in places]
 
     def _search(self, lines: Sequence[EncodedLine], width: int, *, distinct: bool = False) -> list[list[Output]]:
-        source = collate_source([line.ids for line in lines]).to(self.device)
+        wishes = [line.wish for line in lines if line.wish is not None]
+        source = collate_source([line.ids for line in lines], wishes).to(self.device)
         sentences = [self._sentence(line) for line in lines]
         with self.runtime.autocast(self.device):
             found = self._searcher.search(source, sentences, width=width, distinct=distinct)
@@ -180,7 +198,7 @@ class Generator:
         return Sentence(line.number, fewest, most + given, bag, line.canvas)
 
     def _output(self, hypothesis: Hypothesis, line: EncodedLine) -> Output:
-        return Output(hypothesis, self.run.codecs.target.text(self._pieces(hypothesis, line)))
+        return Output(hypothesis, self.run.codecs.target.text(self._pieces(hypothesis, line)), line.wish)
 
     def _pieces(self, hypothesis: Hypothesis, line: EncodedLine) -> list[str]:
         """Return the pieces in surface order."""

@@ -43,6 +43,7 @@ class EncodedLine:
         cut: Whether something of the line was left out.
         unknown: Whether the line says something, but nothing that the model knows.
         canvas: Words that its output must hold; None = any will do.
+        wish: How long its output is to be, in the recipe's `length_unit`; None = nobody has said.
     """
 
     number: int
@@ -50,6 +51,7 @@ class EncodedLine:
     cut: bool = False
     unknown: bool = False
     canvas: "GivenWords | None" = None
+    wish: int | None = None
 
 
 def encode_line(codecs: Codecs, number: int, text: str, *, max_length: int) -> EncodedLine:

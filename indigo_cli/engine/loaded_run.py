@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from indigo_cli.core.text import Codecs
+from indigo_cli.core.units import LengthUnit
 from indigo_cli.data.corpus import Corpus
 from indigo_cli.data.files import sha256_file
 from indigo_cli.decoding.config import DecodeConfig
@@ -18,6 +19,7 @@ from indigo_cli.engine.checkpoint import MODEL_FILE, Checkpoint, open_checkpoint
 from indigo_cli.engine.run_folder import RECIPE_FILE, RunFolder, vocabulary_digests
 from indigo_cli.errors import CheckpointError, UsageError
 from indigo_cli.models import MODELS
+from indigo_cli.models.length_config import length_unit
 
 if TYPE_CHECKING:
     from indigo_cli.recipe import Recipe
@@ -54,7 +56,13 @@ class LoadedRun:
             "source_lang": self.recipe.data.source_lang,
             "target_lang": self.recipe.data.target_lang,
             "vocabulary": self.codecs.target.vocabulary.digest,
+            **({"length_unit": self.length_unit} if self.length_unit else {}),
         }
+
+    @property
+    def length_unit(self) -> LengthUnit | None:
+        """In which unit the system is told lengths; None if it is told none. The runs of an ensemble have one unit."""
+        return next(filter(None, (length_unit(run.recipe.model) for run in (self, *self.others))), None)
 
     def with_decode(self, config: DecodeConfig) -> "LoadedRun":
         """Return the same run with other [decode] settings; the weights are shared."""
@@ -158,6 +166,13 @@ def _check_kin(first: LoadedRun, other: LoadedRun) -> None:
             "the slots of this run do not end as those of the first: model.termination differs",
             where=where,
             fix="give runs with one termination",
+        )
+    units = {run.length_unit for run in (first, other)} - {None}
+    if len(units) > 1:
+        raise UsageError(
+            f"the runs are told lengths in different units: {first.length_unit} and {other.length_unit}",
+            where=where,
+            fix="give runs with one model.length_unit",
         )
     for run in (first, other):
         if not run.in_rounds and run.system.greedy_only:

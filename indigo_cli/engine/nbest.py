@@ -13,10 +13,17 @@ WIDENINGS = (1, 2, 4)
 
 @dataclass(frozen=True)
 class Output:
-    """One hypothesis of a line, with the text it spells."""
+    """One hypothesis of a line.
+
+    Args:
+        hypothesis: It.
+        text: What it spells.
+        wish: How long it was to be; None = nobody has said.
+    """
 
     hypothesis: Hypothesis
     text: str
+    wish: int | None = None
 
 
 NOTHING = Output(Hypothesis(GenerationTrace(()), score=0.0, finished=False), "")

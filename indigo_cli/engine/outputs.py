@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from indigo_cli.core.format import check_header, parse_object
 from indigo_cli.data.files import read_lines
-from indigo_cli.data.traces_file import FORMAT, VERSION, parse_row
+from indigo_cli.data.traces_file import FORMAT, VERSION, TraceRecord, parse_row
 from indigo_cli.engine.wishes import Wishes
 from indigo_cli.errors import DataError
 
@@ -38,21 +38,23 @@ def read_output(path: str, num_lines: int = 0) -> Output:
     if header is None or header.get("format") != FORMAT:
         return Output(lines)
     check_header(header, where=f"{path}:1", format=FORMAT, version=VERSION)
-    best = _best_texts(path, lines[1:])
+    best = _best_records(path, lines[1:])
     named = max(best, default=-1) + 1
     if 0 < num_lines < named:
         what = f"{path} has {named:,} lines but {num_lines:,} are to be scored"
         raise DataError(what, where=path, fix="give the traces and the references of one split")
     count = num_lines or named
-    texts = [best.get(line, "") for line in range(count)]
+    texts = [best[line].text if line in best else "" for line in range(count)]
+    lengths = [best[line].wish if line in best else None for line in range(count)]
+    wishes = None if set(lengths) <= {None} else Wishes(lengths, str(header.get("length_unit") or ""))
     languages = (str(header.get(key) or "") for key in ("target_lang", "source_lang"))
     language, source_language = languages
-    return Output(texts, language, count - len(best), source_language=source_language)
+    return Output(texts, language, count - len(best), wishes, source_language=source_language)
 
 
-def _best_texts(path: str, lines: Sequence[str]) -> dict[int, str]:
-    """Return the text of rank 1 by id; no id may have two."""
-    best: dict[int, str] = {}
+def _best_records(path: str, lines: Sequence[str]) -> dict[int, TraceRecord]:
+    """Return the hypothesis of rank 1 by id; no id may have two."""
+    best: dict[int, TraceRecord] = {}
     for number, line in enumerate(lines, start=2):
         where = f"{path}:{number}"
         fields = parse_object(line)
@@ -64,5 +66,5 @@ def _best_texts(path: str, lines: Sequence[str]) -> dict[int, str]:
         if record.id in best:
             what = f"a second hypothesis of rank 1 for id {record.id}"
             raise DataError(what, where=where, fix="evaluate one traces file at a time")
-        best[record.id] = record.text
+        best[record.id] = record
     return best

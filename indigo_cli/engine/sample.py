@@ -1,9 +1,9 @@
 """Validation by decoding: some sentences of `valid`, the same at every validation, decoded and scored."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
@@ -44,13 +44,21 @@ class Sample:
         system: Is in evaluation mode when it decodes. The search draws no random number.
         device: Where the system is.
         runtime: Precision.
+        facts: That the run's folder will hold: the ratio of lengths in training is among them.
 
     Raises:
         UsageError: the system or a metric cannot be used like this.
     """
 
     def __init__(
-        self, recipe: "Recipe", corpus: Corpus, system: nn.Module, *, device: torch.device, runtime: Runtime
+        self,
+        recipe: "Recipe",
+        corpus: Corpus,
+        system: nn.Module,
+        *,
+        device: torch.device,
+        runtime: Runtime,
+        facts: Mapping[str, Any] | None = None,
     ) -> None:
         beam = recipe.train.validate_beam
         if beam > 1 and getattr(system, "greedy_only", False):
@@ -63,7 +71,7 @@ class Sample:
         decode = replace(recipe.decode, search="beam", beam_size=beam, rerank="none")
         recipe = replace(recipe, decode=decode)
         # Nothing is read from its folder or checkpoint: the weights are those that the run has at the moment.
-        run = LoadedRun(RunFolder(Path(), {}), recipe, corpus.codecs, system, Checkpoint(Path(), {}))
+        run = LoadedRun(RunFolder(Path(), dict(facts or {})), recipe, corpus.codecs, system, Checkpoint(Path(), {}))
         self._generator = Generator(run, device=device, runtime=runtime)
         split = corpus.split(SPLIT)
         size = min(recipe.train.validate_decode, len(split))

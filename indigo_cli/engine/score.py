@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from indigo_cli.core import console
 from indigo_cli.core.chunks import chunked
 from indigo_cli.core.order import Order, stages
+from indigo_cli.core.units import unit_table
 from indigo_cli.data.batching import PAIRS_PER_TOKEN, token_batches
 from indigo_cli.data.collate import collate
 from indigo_cli.data.files import read_lines, refuse_existing
@@ -69,6 +70,7 @@ class Scorer:
         self.run, self.device, self.runtime = run, device, runtime
         self.in_rounds = in_rounds(run)
         self.batch_tokens: int = run.recipe.train.batch_tokens
+        self._table = None if run.length_unit is None else unit_table(run.codecs.target, run.length_unit)
 
     def blocks(
         self, items: Iterable[Item], orders: Orders, processes: Processes | None = None
@@ -133,6 +135,12 @@ class Scorer:
             ):
                 yield [shares[i] for i in batch]
 
+    def _wishes(self, items: Sequence[Item]) -> list[int]:
+        """Return the length that each target was to have: where none was wished, its own."""
+        if self._table is None:
+            return []
+        return [self._table.count(item.target) if item.wish is None else item.wish for item in items]
+
     def _is_replayed(self, item: Item) -> bool:
         """Tell whether a hypothesis grew in rounds from given words, which no pass over the target sees stand."""
         return self.in_rounds and item.given > 0
@@ -147,6 +155,7 @@ class Scorer:
             [item.source.ids for item in items],
             [item.target for item in items],
             [share.orders for share in shares],
+            wishes=self._wishes(items),
         )
         system = self.run.system
         log_probs = system.serial_log_probs if self.run.in_rounds and not self.in_rounds else system.log_probs
@@ -281,7 +290,7 @@ class _Job:
             self.total = len(corpus.split(self.split))
             self.header = {"split": self.split, "corpus": corpus.digest}
             return
-        lines, records = open_targets(target, vocabulary.digest)
+        lines, records = open_targets(target, vocabulary.digest, run.length_unit)
         self.traces = records is not None
         check_targets(source=source, split=split, source_is_bag=run.codecs.source_is_bag, traces=self.traces)
         if records is None:

@@ -19,6 +19,7 @@ from indigo_cli.decoding.config import DecodeConfig
 from indigo_cli.engine.assess import Report, assess
 from indigo_cli.engine.generate import split_blocks
 from indigo_cli.engine.generator import Generator
+from indigo_cli.engine.length_wish import LengthOption, note_ratio
 from indigo_cli.engine.lines import BLOCK_LINES, EncodedLine
 from indigo_cli.engine.loaded_run import LoadedRun, load_ensemble
 from indigo_cli.engine.nbest import Output, rank_strings
@@ -48,6 +49,7 @@ def sweep(
     output: Path | str = STANDARD_STREAM,
     png: Path | str | None = None,
     overwrite: bool = False,
+    length: LengthOption | None = None,
 ) -> SweepReport:
     """Decode a split with every combination of settings and score it against the corpus's raw references.
 
@@ -62,6 +64,7 @@ def sweep(
         output: File for the rows as tab-separated text; `-` writes none.
         png: File for the picture.
         overwrite: Replace files that stand.
+        length: How long outputs are to be, see `LengthOption`.
 
     Raises:
         UsageError, RecipeError: a value that cannot be used; said before anything is decoded.
@@ -76,12 +79,16 @@ def sweep(
     loaded = load_ensemble([run, *ensemble], checkpoint=checkpoint, overrides=overrides, device=device)
     points = make_grid(settings, loaded.recipe.decode)
     generators = [
-        Generator(loaded.with_decode(point.config), device=device, runtime=runtime, seed=seed) for point in points
+        Generator(loaded.with_decode(point.config), device=device, runtime=runtime, seed=seed, length=length)
+        for point in points
     ]
     if any(point.config.rerank != "none" for point in points):
         what = "a sweep scores what one search finds, and re-ranking needs the longer list of decode"
         raise UsageError(what, where="decode.rerank", fix="--set decode.rerank=none, and leave it out of --sweep")
     scorer = _Scorer(loaded, loaded.open_corpus(corpus_folder), split)
+    if generators[0].wisher is not None:
+        generators[0].wisher.check_count(scorer.num_lines)
+        note_ratio(generators[0].wisher, length)
     _note_what_varies(overrides, points)
     if split not in CHOOSING_SPLITS:
         console.warn(f"settings are chosen on valid, never on a test set; this sweep decodes {split!r}")

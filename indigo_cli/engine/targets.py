@@ -36,6 +36,7 @@ class Item:
         ended: Whether `<eod>` is part of it.
         rounds: Of a hypothesis: the round of each word, in the order of generation.
         open_gaps: See `GenerationTrace`.
+        wish: How long the target was to be, see `TraceRecord`; None = as long as it is.
     """
 
     line: int
@@ -47,6 +48,7 @@ class Item:
     ended: bool = True
     rounds: tuple[int, ...] = ()
     open_gaps: tuple[int, ...] | None = None
+    wish: int | None = None
 
 
 class TextPair(NamedTuple):
@@ -173,6 +175,7 @@ def trace_items(
                 ended=record.finished,
                 rounds=record.rounds,
                 open_gaps=record.open_gaps,
+                wish=record.wish,
             ),
             record.where,
         )
@@ -188,11 +191,18 @@ def _checked(item: Item, where: str) -> Item:
     return item
 
 
-def open_targets(path: str, vocabulary_digest: str) -> tuple[Iterator[str], Iterator[TraceRecord] | None]:
+def open_targets(
+    path: str, vocabulary_digest: str, length_unit: str | None = None
+) -> tuple[Iterator[str], Iterator[TraceRecord] | None]:
     """Return the lines of a target file, and the hypotheses in them if its header line says that they are traces.
 
+    Args:
+        path: The file.
+        vocabulary_digest: Of the run's targets.
+        length_unit: In which the run is told lengths; None if it is told none.
+
     Raises:
-        DataError: traces of another vocabulary, or of a newer version.
+        DataError: traces of another vocabulary, with wishes in another unit, or of a newer version.
     """
     lines = read_lines(path)
     head = list(islice(lines, 1))
@@ -204,6 +214,13 @@ def open_targets(path: str, vocabulary_digest: str) -> tuple[Iterator[str], Iter
     if header.get("vocabulary") != vocabulary_digest:
         raise DataError(
             "these traces have another vocabulary than the run: ids mean other words",
+            where=f"{path}:1",
+            fix="score the text itself: `indigo decode` without --format jsonl",
+        )
+    unit = header.get("length_unit")
+    if length_unit is not None and unit is not None and unit != length_unit:
+        raise DataError(
+            f"these traces have wishes in another unit ({unit}) than the run ({length_unit})",
             where=f"{path}:1",
             fix="score the text itself: `indigo decode` without --format jsonl",
         )

@@ -24,7 +24,7 @@ def tsv_line(number: int, rank: int, output: Output) -> str:
 def traces_row(number: int, rank: int, output: Output, vocabulary: Vocabulary) -> dict[str, Any]:
     """Return the object of a traces file; the vocabulary is the target's."""
     tokens = vocabulary.decode(output.hypothesis.trace.tokens())
-    return trace_row(number, rank, output.hypothesis, text=output.text, tokens=tokens)
+    return trace_row(number, rank, output.hypothesis, text=output.text, tokens=tokens, wish=output.wish)
 
 
 class Writer(Protocol):

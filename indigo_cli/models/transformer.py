@@ -163,12 +163,12 @@ class Transformer(nn.Module):
         """See `SerialDecoder`; a system that counts lengths needs the wishes of the source."""
         state = self.decoder.start(self._encode(source), source.mask)
         first = source.values.new_full((len(source.values), 1), BOS)
-        written = None
-        if self.counter is not None:
-            if source.wish is None:
-                raise ValueError("this system is told how long each target is to be, and the source has no wishes")
-            written = self.counter.start(len(first))
-        return self._append(state, first, self._positions(MORE_POSITIONS, first.device), written, source.wish)
+        positions_RD = self._positions(MORE_POSITIONS, first.device)
+        if self.counter is None:
+            return self._append(state, first, positions_RD, None, None)
+        if source.wish is None:
+            raise ValueError("this system is told how long each target is to be, and the source has no wishes")
+        return self._append(state, first, positions_RD, self.counter.start(len(first)), source.wish)
 
     def _positions(self, count: int, device: torch.device) -> Tensor:
         return sinusoid(torch.arange(count, device=device), self.embeddings.model_dim, layout=self.layout)

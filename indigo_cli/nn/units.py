@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from indigo_cli.core.units import Joint, UnitTable
+from indigo_cli.core.vocab import PAD
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,10 @@ class UnitCounter(nn.Module):
     def lengths(self, words_ST: Tensor) -> Tensor:
         """Return (S,) int64: the units of whole targets, padded on the right."""
         return self(words_ST)[:, -1] if words_ST.shape[1] else words_ST.new_zeros(len(words_ST))
+
+    def bag_lengths(self, words_ST: Tensor) -> Tensor:
+        """Return (S,) int64: the units of texts of these words in any order, see `UnitTable.weights`."""
+        return (self.weights[words_ST].sum(dim=1) - self.weight_offset * (words_ST > PAD).any(dim=1)).clamp(min=0)
 
     def start(self, places: int) -> Progress:
         """Return the progress of places where nothing stands."""
