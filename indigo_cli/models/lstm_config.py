@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from indigo_cli.core.settings import Count, Rate
+from indigo_cli.core.units import LengthUnit
 
 
 @dataclass(frozen=True)
@@ -13,6 +14,9 @@ class LstmConfig:
     Args:
         model_dim: Of embeddings and states; each direction of the encoder is half as wide.
         aca: Adaptive control of attention: gates and a memory decide how much context each step uses.
+        length_control: How the decoder is told a wished length, after Kikuchi et al. 2016: `lenemb` = with each input
+            word, how much is left of it; `leninit` = its first cell; see `nn/length_inputs.py`. `none` = it is not.
+        length_unit: In which lengths are counted and wished, see `core/units.py`.
     """
 
     system: Literal["lstm"] = "lstm"
@@ -22,6 +26,8 @@ class LstmConfig:
     dropout: Rate = 0.2
     share_embeddings: bool = True
     aca: bool = False
+    length_control: Literal["none", "lenemb", "leninit"] = "none"
+    length_unit: LengthUnit = "character"
 
     def __post_init__(self) -> None:
         if self.model_dim % 2:
@@ -33,3 +39,8 @@ class LstmConfig:
                 "of the decoder starts from the last states of a layer of the encoder",
                 f"set decoder_layers = {self.encoder_layers}, or more encoder_layers",
             )
+
+    @property
+    def counts_length(self) -> bool:
+        """Whether the system is told a wished length, see `models/length_config.py`."""
+        return self.length_control != "none"

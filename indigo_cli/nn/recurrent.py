@@ -49,11 +49,12 @@ class LstmEncoder(nn.Module):
             packed = pack_padded_sequence(x_SXD, lengths, batch_first=True, enforce_sorted=False)
             states, (hidden, cell) = self.lstm(packed)
             states_SXD, _ = pad_packed_sequence(states, batch_first=True, total_length=x_SXD.shape[1])
-        return cast(Tensor, states_SXD), (self._joined(hidden), self._joined(cell))
+        return states_SXD, (self._joined(hidden), self._joined(cell))
 
     def _joined(self, last: Tensor) -> Tensor:
         """Put both directions of a layer side by side."""
-        return last.unflatten(0, (self.num_layers, 2)).transpose(1, 2).flatten(2)
+        joined: Tensor = last.unflatten(0, (self.num_layers, 2)).transpose(1, 2).flatten(2)
+        return joined
 
 
 class LstmDecoder(nn.Module):

@@ -88,13 +88,24 @@ class Slow:
         found: Array = inner @ self.p["control.feeds.outer"][which] + self.p["control.feeds.bias"][which, 0]
         return found
 
-    def log_probs(self, source: Sequence[int], target: Sequence[int]) -> list[Array]:
-        """Return log p of all words of the softmax at each of the T + 1 steps."""
+    def log_probs(
+        self, source: Sequence[int], target: Sequence[int], wish: int = 0, written: Sequence[int] = ()
+    ) -> list[Array]:
+        """Return log p of all words of the softmax at each of the T + 1 steps.
+
+        Args:
+            wish, written: Where lengths are controlled: what is wanted, and what stands before each step.
+        """
         encoded, states = self.encode(source)
         memory = states[-1][0]
+        if "first_cell.vectors" in self.p:
+            states = [(h, wish * self.p["first_cell.vectors"][layer, 0]) for layer, (h, _) in enumerate(states)]
         found = []
-        for token in [BOS, *target]:
+        for step, token in enumerate([BOS, *target]):
             x = self.p["embeddings.target.weight"][token] * np.sqrt(self.width)
+            if "remaining.table.weight" in self.p:
+                row = self.p["remaining.table.weight"][min(max(wish - written[step], 0), 255)]
+                x = np.concatenate((x, row * np.sqrt(len(row))))
             for layer, (h, c) in enumerate(states):
                 states[layer] = self.cell(f"decoder.lstm.*_l{layer}", x, h, c)  # Eq. 12
                 x = states[layer][0]
