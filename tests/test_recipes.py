@@ -176,3 +176,10 @@ def test_recipes_of_headlines_differ_in_their_positions_only(corpus: str, kinds:
         assert replace(other, name=plain.name, model=plain.model) == plain
     baseline = load_recipe(FOLDER / "translation/multi30k_transformer_l2r.toml")
     assert plain.model == baseline.model
+
+
+def test_the_recipe_of_leninit_is_that_of_the_other_systems_but_for_its_model() -> None:
+    plain, lstm = (load_recipe(FOLDER / f"summarization/debian_synopses_{kind}.toml") for kind in ("ldpe", "leninit"))
+    assert replace(lstm, name=plain.name, model=plain.model) == plain
+    assert (lstm.model.length_control, lstm.model.length_unit) == ("leninit", "character")
+    assert (lstm.model.model_dim, lstm.model.share_embeddings) == (plain.model.model_dim, True)
