@@ -56,6 +56,22 @@ class TestTraces:
         report = assess_files([traces, other], [reference], config=config, language="de")
         assert "tok:13a" in report.systems[0].scores["bleu"].signature
 
+    def test_wishes_of_traces_are_what_length_compares_with(self, tmp_path: Path) -> None:
+        """Of rank 1, in the unit of the header: 2 of 3 words, 1 of 1; the text beside is held to the same."""
+        rows = [
+            {**_row(0, 1, "one two"), "wish": 3},
+            {**_row(0, 2, "one"), "wish": 9},
+            {**_row(1, 1, "three"), "wish": 1},
+        ]
+        traces = _write_traces(tmp_path / "a.jsonl", rows, length_unit="word")
+        other, reference = _write(tmp_path / "b", ["a b c d e", "f"]), _write(tmp_path / "ref", ["x", "x"])
+        report = assess_files([traces, other], [reference], config=EvaluateConfig(metrics=["length"]), parts=True)
+        figures = [system.scores["length"] for system in report.systems]
+        assert [figure.score for figure in figures] == [1.0, 0.5]
+        assert [figure.parts["squared"].score for figure in figures] == [0.5, 2.0]
+        assert figures[0].parts["unused"].score == pytest.approx(1 / 6)
+        assert "unit:word|wish:traces" in figures[0].signature and "compared with those of" in report.warnings[0]
+
     def test_repeats(self, tmp_path: Path) -> None:
         with pytest.raises(DataError, match="second hypothesis of rank 1 for id 0"):
             read_output(_write_traces(tmp_path / "a.jsonl", [_row(0, 1, "a"), _row(0, 1, "b")]))
