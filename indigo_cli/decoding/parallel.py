@@ -14,14 +14,17 @@ from torch import Tensor
 from indigo_cli.core.trace import GenerationTrace, Hypothesis, Insertion
 from indigo_cli.core.vocab import EOD, PAD
 from indigo_cli.data.batch import Source
+from indigo_cli.decoding.closed import Ends, Way, best_within, samples_within
 from indigo_cli.decoding.config import DecodeConfig
 from indigo_cli.decoding.places import GivenWords, Sentence
 from indigo_cli.decoding.replay import Replay, Rounds
 from indigo_cli.decoding.round_beam import RoundBeam
+from indigo_cli.decoding.round_room import RoundRoom
 from indigo_cli.decoding.round_sampling import RoundSampler
 from indigo_cli.decoding.rounds import Decision, Greedy, Growing, RoundChooser, RoundRules
 from indigo_cli.decoding.search import EMPTY_SHARE
 from indigo_cli.models.protocol import Canvas, ParallelDecoder
+from indigo_cli.nn.units import UnitCounter
 
 NO_LIMIT = 1 << 40
 """Most words of what is only measured."""
@@ -39,12 +42,13 @@ def search_rounds(
     width: int,
     seed: int,
     continuing: Sequence[int] = (),
+    counter: UnitCounter | None = None,
 ) -> list[list[Hypothesis]]:
     """Return the hypotheses of each sentence: never none, and the same whatever its neighbours in the batch are.
 
     From a beam they come best first, those that ended before those that were cut; samples in the order of their draws.
     Where there is no room for a word, slots are closed by force: this costs what the model says, and a hypothesis with
-    a slot that would have taken a word is unfinished.
+    a slot that would have taken a word is unfinished. Where a length has a hard limit, all fit, see `closed.py`.
 
     Args:
         decoder: A parallel system in evaluation mode, whose slots end one by one.
@@ -53,7 +57,9 @@ def search_rounds(
         sentences: One a source.
         width: Most hypotheses kept, or number of samples.
         seed: Of the samples.
-        continuing: Ids of pieces whose word goes on: none may end up right before a given word.
+        continuing: Ids of pieces whose word goes on: none may end up right before a given word, or at the end of a text
+            whose length is limited.
+        counter: Of the units of hard limits.
     """
     if decoder.ends_at_once:
         raise ValueError("this system ends in any slot at once: it is decoded serially")
@@ -62,7 +68,12 @@ def search_rounds(
         chooser = RoundSampler(config, sentences, width=width, seed=seed)
     else:
         chooser = Greedy() if width == 1 else RoundBeam(config, width=width)
-    results = _Search(decoder, source, config, sentences, chooser, continuing).run()
+    limited = None
+    if any(sentence.limit is not None for sentence in sentences):
+        if counter is None:
+            raise ValueError("a hard limit needs a counter of its units")
+        limited = RoundRoom(config, counter, sentences, continuing, source.values.device)
+    results = _Search(decoder, source, config, sentences, chooser, continuing, width=width, limited=limited).run()
     if config.search == "sample":  # a canvas that is closed everywhere was never made several
         return [found if len(found) == width else found * width for found in results]
     for found in results:
@@ -99,14 +110,19 @@ class _Search:
         sentences: Sequence[Sentence],
         chooser: RoundChooser,
         continuing: Sequence[int],
+        *,
+        width: int = 1,
+        limited: RoundRoom | None = None,
     ) -> None:
         device = source.values.device
         self.decoder, self.config, self.chooser = decoder, config, chooser
+        self.sentences, self.width, self.limited = sentences, width, limited
         self.canvases = [sentence.canvas for sentence in sentences]
-        self.rules = RoundRules(config, sentences, continuing, device)
+        self.rules = RoundRules(config, sentences, continuing, device, limited)
         self.growing = Growing.start(sentences, device)
         self.source = source
         self.decisions: list[Decision] = []
+        self.ends: list[Ends] = []
         self.results: list[list[Hypothesis]] = [[] for _ in sentences]
 
     def run(self) -> list[list[Hypothesis]]:
@@ -123,6 +139,9 @@ class _Search:
                 state = self._drop_done(state, alive)
             decision = self.chooser.choose(self.rules(self.decoder.slots(state), growing), growing)
             self.decisions.append(decision._replace(real=None))
+            if self.limited is not None:
+                self.ends.append(self.limited.taken())
+                self.limited.grow(decision.parent, decision.word)
             growing.grow(decision, self.config)
             if bool(growing.live.any()):
                 closed = decision.word.masked_fill(decision.word == PAD, EOD)
@@ -135,6 +154,9 @@ class _Search:
         self._collect((~alive).nonzero()[:, 0])
         keep = alive.nonzero()[:, 0]
         self.growing.keep(keep)
+        if self.limited is not None:
+            self.limited.keep(keep)
+            self.ends = [ends.keep(keep) for ends in self.ends]
         self.decisions = [Decision(*(part if part is None else part[keep] for part in one)) for one in self.decisions]
         return self.decoder.keep(state, keep)
 
@@ -147,12 +169,44 @@ class _Search:
             for b in range(rank.shape[1]):
                 if rank[i, b] == -np.inf:
                     continue
-                place, decided = b, []
-                for parent, word, log_prob in reversed(rounds):
-                    decided.append(zip(word[i, place].tolist(), log_prob[i, place].tolist(), strict=True))
-                    place = parent[i, place]
-                trace = trace_of(reversed(decided), self.canvases[row])
+                trace = self._trace(rounds, i, b, self.canvases[row])
                 self.results[row].append(Hypothesis(trace, score=float(rank[i, b]), finished=not forced[i, b]))
+        if self.limited is not None:
+            self._keep_within(index, rounds, rows)
+
+    def _trace(
+        self,
+        rounds: Sequence[tuple[np.ndarray, ...]],
+        sentence: int,
+        place: int,
+        canvas: GivenWords | None,
+        closings: Sequence[float] = (),
+    ) -> GenerationTrace:
+        """Follow the parents of one hypothesis back; then its open slots may have been closed at these prices."""
+        decided = [[(EOD, float(close)) for close in closings]] if len(closings) else []
+        for parent, word, log_prob in reversed(rounds):
+            decided.append(list(zip(word[sentence, place].tolist(), log_prob[sentence, place].tolist(), strict=True)))
+            place = parent[sentence, place]
+        return trace_of(reversed(decided), canvas)
+
+    def _keep_within(self, index: Tensor, rounds: Sequence[tuple[np.ndarray, ...]], rows: np.ndarray) -> None:
+        """Hold the hypotheses of some sentences against their hard limits."""
+        assert self.limited is not None
+        short = self.limited.short.cpu().numpy()
+        noted = [ends.keep(index).numpy() for ends in self.ends]
+        for i, row in enumerate(rows):
+            limit = self.sentences[row].limit
+            if limit is None:
+                continue
+
+            def close(step: int, place: int, end: np.ndarray, i: int = i, row: int = row) -> GenerationTrace:
+                return self._trace(rounds[:step], i, place, self.canvases[row], end.tolist())
+
+            way, found = Way(noted, i, close, limit), self.results[row]
+            if self.config.search == "sample":
+                self.results[row] = samples_within(found, way)
+            else:
+                self.results[row] = best_within(found, way, short=bool(short[row]), most=self.width)
 
 
 def canvas_of(canvases: Sequence[GivenWords | None], device: torch.device) -> Canvas | None:

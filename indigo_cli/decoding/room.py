@@ -12,9 +12,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from indigo_cli.core.units import NO_QUOTE, Joint
-from indigo_cli.core.vocab import EOD, FIRST_WORD, NUM_SPECIALS, UNK
+from indigo_cli.core.vocab import EOD, FIRST_WORD, NUM_SPECIALS, PAD, UNK
 from indigo_cli.decoding.closed import Ends
 from indigo_cli.decoding.config import DecodeConfig, ranking_score
 from indigo_cli.decoding.places import Places, Sentence
@@ -55,28 +56,31 @@ class Joints:
         Where the text would then end in the middle of a word, the least that completes it is added.
 
         Args:
-            surface_SBL: Words from left to right; all places hold equally many.
+            surface_SBL: Words from left to right, PAD behind them, which reads like the end.
             slot_SBA: Numbers of slots, 0 = left of all.
         """
-        length = surface_SBL.shape[2]
         joints = self.counter.joints[surface_SBL]
         ends = (*joints.shape[:2], 1)
         left = torch.cat((joints.new_full(ends, self._start), joints), dim=2).gather(2, slot_SBA)[..., None]
         right = torch.cat((joints, joints.new_full(ends, self._end)), dim=2).gather(2, slot_SBA)[..., None]
         extra = _apart(left, self._of_kind) + _apart(self._of_kind, right) - _apart(left, right) - self._kind_saves
-        at_end = (slot_SBA == length)[..., None]
+        at_end = (slot_SBA == _lengths(surface_SBL)[..., None])[..., None]
         unfinished = torch.where(at_end, self.kind_goes_on, self.ends_inside(surface_SBL)[..., None, None])
         return extra + self.finish * unfinished
 
     def ends_inside(self, surface_SBL: Tensor) -> Tensor:
         """Return (S, B) bool: the last word goes on."""
-        if not surface_SBL.shape[2]:
-            return surface_SBL.new_zeros(surface_SBL.shape[:2], dtype=torch.bool)
-        return self.goes_on[surface_SBL[..., -1]]
+        padded = functional.pad(surface_SBL, (0, 1), value=PAD)
+        last = (_lengths(surface_SBL) - 1).clamp(min=0)
+        return self.goes_on[padded.gather(2, last[..., None])[..., 0]]
 
     def count(self, surface_SBL: Tensor) -> Tensor:
         """Return (S, B) int64: the units that stand."""
         return self.counter.lengths(surface_SBL.flatten(0, 1)).unflatten(0, surface_SBL.shape[:2])
+
+
+def _lengths(surface_SBL: Tensor) -> Tensor:
+    return (surface_SBL != PAD).sum(dim=2)
 
 
 def _apart(left: Tensor, right: Tensor) -> Tensor:

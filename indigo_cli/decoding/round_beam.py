@@ -22,12 +22,14 @@ class Joined(NamedTuple):
         score: (S, B, M) log-probability, and for each word what a closing is to pay more; -inf = no way.
         log_prob: (S, B, M) float64.
         words: (S, B, M) how many.
+        units: (S, B, M) what they add to a text whose length is limited; 0 where all have room.
         forced: (S, B, M) bool: a slot was closed that would have taken a word.
     """
 
     score: Tensor
     log_prob: Tensor
     words: Tensor
+    units: Tensor
     forced: Tensor
 
 
@@ -85,12 +87,16 @@ class RoundBeam:
         shape = scores.room.shape
         zero = torch.zeros((*shape, 1), dtype=torch.float64, device=value.device)
         none = torch.zeros_like(zero, dtype=torch.int64)
-        joined = Joined(zero, zero, none, none.bool())
+        joined = Joined(zero, zero, none, none, none.bool())
+        budget = scores.budget
+        price = torch.zeros_like(column) if budget is None else budget.of_columns(column)
         links: list[Link] = []
         pairs: dict[int, tuple[Tensor, Tensor]] = {}
         for slot in range(scores.open.shape[2]):
             if (ways := joined.score.shape[2]) not in pairs:  # the host waits for them
-                pairs[ways] = _pairs(ways, value.shape[3], self.width, value.device)
+                # Where some pairs do not fit, others count: then none is left out beforehand.
+                most = self.width if budget is None else ways * value.shape[3]
+                pairs[ways] = _pairs(ways, value.shape[3], most, value.device)
             rank, choice = pairs[ways]
             here = scores.open[:, :, slot, None]
             full = joined.words >= scores.room[..., None]
@@ -99,6 +105,12 @@ class RoundBeam:
             filled = (joined.score.gather(2, way) + word_p[..., choice] + bonus).masked_fill(
                 ~here | full.gather(2, way), -torch.inf
             )
+            units = joined.units.gather(2, way) + price[:, :, slot][..., choice]
+            if budget is not None:
+                too_long = (units > budget.left[..., None]) & (filled > -torch.inf)
+                others = torch.where(too_long, -torch.inf, filled).amax(dim=2)
+                budget.note(torch.where(too_long, filled, -torch.inf).amax(dim=2) > others)
+                filled = filled.masked_fill(too_long, -torch.inf)
             # Closing is always possible where there is no room; else a rule may ask for a word.
             closable = may_close[:, :, slot, None] | full
             closed = torch.where(here, (joined.score + close_p).masked_fill(~closable, -torch.inf), joined.score)
@@ -116,6 +128,7 @@ class RoundBeam:
                 score,
                 joined.log_prob.gather(2, parent) + log_prob,
                 joined.words.gather(2, parent) + by_word,
+                torch.where(by_word, units.gather(2, pair), joined.units.gather(2, parent)),
                 joined.forced.gather(2, parent) | pushed,
             )
             links.append(Link(parent, word, log_prob))

@@ -15,6 +15,7 @@ from indigo_cli.core.vocab import EOD, FIRST_WORD, PAD, UNK
 from indigo_cli.decoding.canvas import of_parents
 from indigo_cli.decoding.config import DecodeConfig, ranking_score
 from indigo_cli.decoding.places import Sentence
+from indigo_cli.decoding.round_room import Budget, RoundRoom
 from indigo_cli.models.protocol import SlotScores
 
 CLOSED = EOD - FIRST_WORD
@@ -131,6 +132,7 @@ class RoundScores:
         close: (S, B, G) log p(no insertion) of the model.
         open: (S, B, G) bool.
         room: (S, B) how many words may still come in.
+        budget: What they may add to a text whose length is limited; None where all have room.
     """
 
     logits: Tensor
@@ -138,6 +140,7 @@ class RoundScores:
     close: Tensor
     open: Tensor
     room: Tensor
+    budget: Budget | None = None
 
 
 class RoundRules:
@@ -147,12 +150,18 @@ class RoundRules:
         config: `ban_unk` and `close_penalty`.
         sentences: Their fewest and most words.
         continuing: Ids of pieces whose word goes on; they may not come right before a given word.
+        limited: Where lengths have a hard limit.
     """
 
     def __init__(
-        self, config: DecodeConfig, sentences: Sequence[Sentence], continuing: Sequence[int], device: torch.device
+        self,
+        config: DecodeConfig,
+        sentences: Sequence[Sentence],
+        continuing: Sequence[int],
+        device: torch.device,
+        limited: RoundRoom | None = None,
     ) -> None:
-        self.config = config
+        self.config, self.limited = config, limited
         self.fewest = torch.tensor([sentence.min_length for sentence in sentences], device=device)
         self.most = torch.tensor([sentence.max_length for sentence in sentences], device=device)
         self.any_fewest = any(sentence.min_length for sentence in sentences)
@@ -172,7 +181,8 @@ class RoundRules:
         room = self.most[growing.rows][:, None] - growing.count
         if self.any_fewest:
             self._ask_for_a_word(logits, scores, growing, room)
-        return RoundScores(logits, scores.log_z, close, scores.open, room)
+        budget = None if self.limited is None else self.limited.ban(logits, close, scores.open, growing)
+        return RoundScores(logits, scores.log_z, close, scores.open, room, budget)
 
     def _ask_for_a_word(self, logits: Tensor, scores: SlotScores, growing: Growing, room: Tensor) -> None:
         """Of a hypothesis that is too short, the slot that would rather take a word than any other must take one."""
@@ -193,7 +203,7 @@ class RoundChooser(Protocol):
 
 
 class Greedy:
-    """The best word of every slot, or none; what there is room for comes in from left to right."""
+    """The best word of every slot, or none; of a text with a limit, the surest words come in first, else the left."""
 
     def choose(self, scores: RoundScores, growing: Growing) -> Decision:
         """See `RoundChooser`."""
@@ -202,7 +212,7 @@ class Greedy:
 
 
 def fit(scores: RoundScores, parent_SB: Tensor, column_SBG: Tensor, log_prob_SBG: Tensor) -> Decision:
-    """Close the slots that there is no room for.
+    """Close the slots that there is no room for; those that a limit of length closes leave a hypothesis finished.
 
     Args:
         scores: Of the hypotheses of `parent_SB`, place by place.
@@ -210,8 +220,14 @@ def fit(scores: RoundScores, parent_SB: Tensor, column_SBG: Tensor, log_prob_SBG
         log_prob_SBG: log p of it; that of closing is looked up.
     """
     filled = scores.open & (column_SBG != CLOSED)
+    too_long = torch.zeros_like(filled)
+    if scores.budget is not None:
+        may_close = scores.logits[..., CLOSED] > -torch.inf
+        gain = torch.where(may_close, log_prob_SBG - scores.close, torch.inf)
+        too_long = scores.budget.over(filled, column_SBG, gain)
+        filled = filled & ~too_long
     over = filled & (filled.cumsum(dim=2) > scores.room[..., None])
-    closed = over | (column_SBG == CLOSED)
+    closed = over | too_long | (column_SBG == CLOSED)
     word = torch.where(scores.open, torch.where(closed, EOD, column_SBG + FIRST_WORD), PAD)
     log_prob = torch.where(scores.open, torch.where(closed, scores.close, log_prob_SBG), 0.0)
     return Decision(parent_SB, word, log_prob, forced=over.any(dim=2))
