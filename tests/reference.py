@@ -62,7 +62,14 @@ class Step:
 
 
 def indigo_steps(
-    model: Any, config: Any, source: Sequence[int], target: Sequence[int], order: Sequence[int], *, ordered_source: bool
+    model: Any,
+    config: Any,
+    source: Sequence[int],
+    target: Sequence[int],
+    order: Sequence[int],
+    *,
+    ordered_source: bool,
+    codes: list[Tensor] | None = None,
 ) -> list[Step]:
     """Return the T + 1 steps of a target in an order; the last one is due to say `<eod>`."""
     memory = encode(model, config, source, ordered_source=ordered_source)
@@ -71,6 +78,8 @@ def indigo_steps(
     for step, (word, r) in enumerate(zip([*words, EOD], _growing(order), strict=True)):
         canvas = [BOS, EOS, *words[:step]]
         rows = torch.stack([embed(model.embeddings.target.weight, token) for token in canvas])
+        if codes is not None:  # of `<s>`, `</s>` and the words
+            rows = rows + torch.stack(codes[: len(canvas)])
         hidden = decode(model, config, rows, memory, r=r)
         keys = pointer(model, config, hidden, word)
         count, sorted_rows = len(canvas), surface(r)

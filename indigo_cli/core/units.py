@@ -146,16 +146,15 @@ class UnitTable:
         """
         if self.unit == "token":
             return self.own
-        if self._all_joined:
-            return tuple(
-                int(joints & Joint.BLANK > 0) if self.unit == "word" else own
-                for own, joints in zip(self.own, self.joints, strict=True)
-            )
         return tuple(map(self._weight, range(len(self))))
 
     def _weight(self, token: int) -> int:
         joints = self.joints[token]
-        if token < UNK or (self.unit == "word" and joints & Joint.BLANK):
+        if token < UNK:
+            return 0
+        if self._all_joined:
+            return int(joints & Joint.BLANK > 0) if self.unit == "word" else self.own[token]
+        if self.unit == "word" and joints & Joint.BLANK:
             return 0
         dense = Joint.FIRST_DENSE | Joint.LAST_DENSE
         joined = bool(joints & Joint.LEFT) + bool(joints & (Joint.RIGHT | Joint.GOES_ON))

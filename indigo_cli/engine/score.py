@@ -136,8 +136,8 @@ class Scorer:
                 yield [shares[i] for i in batch]
 
     def _wishes(self, items: Sequence[Item]) -> list[int]:
-        """Return the length that each target was to have: where none was wished, its own."""
-        if self._table is None:
+        """Return the length that each target was to have; nothing where none was wished, so that it is its own."""
+        if self._table is None or all(item.wish is None for item in items):
             return []
         return [self._table.count(item.target) if item.wish is None else item.wish for item in items]
 

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from indigo_cli.core.units import UnitTable
 from indigo_cli.core.vocab import BOS, EOD, EOS
 from indigo_cli.data.batch import Batch, Source
 from indigo_cli.models.indigo_config import IndigoConfig
@@ -25,11 +26,26 @@ from indigo_cli.nn.attention import Scale
 from indigo_cli.nn.blocks import Decoder, DecoderState, Encoder, initialise
 from indigo_cli.nn.embedding import Embeddings
 from indigo_cli.nn.losses import word_loss
+from indigo_cli.nn.positions.budget import Budget, Room
 from indigo_cli.nn.positions.ternary import RIGHT_END, left_matrix, row_positions
 
 
-def build(config: IndigoConfig, *, source_size: int, target_size: int, ordered_source: bool) -> "Indigo":
-    """Build the system for two vocabulary sizes; `ordered_source` is False where the source is a bag."""
+def build(
+    config: IndigoConfig,
+    *,
+    source_size: int,
+    target_size: int,
+    ordered_source: bool,
+    units: UnitTable | None = None,
+) -> "Indigo":
+    """Build the system for two vocabulary sizes.
+
+    Args:
+        ordered_source: False where the source is a bag.
+        units: Of the target, where lengths are controlled.
+    """
+    if config.counts_length and units is None:
+        raise ValueError("a system that is told lengths needs a table of units")
     source_positions = config.source_positions
     if source_positions == "auto":
         source_positions = "ternary" if ordered_source else "none"
@@ -50,6 +66,7 @@ def build(config: IndigoConfig, *, source_size: int, target_size: int, ordered_s
         scaled_pointer=config.pointer_scale == "model",
         eod_position=config.eod_position,
         position_first=config.predict == "position_first",
+        budget=Budget(units, config.length_control, config.model_dim) if units is not None else None,
     )
 
 
@@ -75,6 +92,7 @@ class Indigo(nn.Module):
         scaled_pointer: bool,
         eod_position: bool,
         position_first: bool,
+        budget: Budget | None = None,
     ) -> None:
         super().__init__()
         self.embeddings = Embeddings(source_size, target_size, model_dim, shared=share_embeddings, dropout=dropout)
@@ -97,6 +115,7 @@ class Indigo(nn.Module):
         self.pointer_scale = model_dim**-0.5 if scaled_pointer else 1.0
         self.end_has_slot = eod_position or position_first
         self.position_first = PositionFirst(model_dim, mix=self.query_scale) if position_first else None
+        self.budget = budget
         initialise(self)
 
     @property
@@ -107,7 +126,7 @@ class Indigo(nn.Module):
     @property
     def counts_length(self) -> bool:
         """See `SerialDecoder`."""
-        return False
+        return self.budget is not None
 
     def forward(self, batch: Batch, smoothing: float = 0.0, planner: Planner | None = None) -> Losses:
         """Return Eq. 10's T + 1 word and T position terms, averaged over the orders of the plan.
@@ -158,8 +177,12 @@ class Indigo(nn.Module):
         words_NT = batch.target.repeat_interleave(num_orders, dim=0).gather(1, orders_NT)
         ends = words_NT.new_tensor([BOS, EOS]).expand(len(words_NT), 2)
         z_NR = row_positions(orders_NT)
+        rows_NR, code_NRD = torch.cat((ends, words_NT), dim=1), None
+        if self.budget is not None:
+            wish_N = self.budget.wish(batch.source, batch.target).repeat_interleave(num_orders)
+            code_NRD = self.budget.along(rows_NR, wish_N)
         hidden = self.decoder(
-            self.embeddings.embed_target(torch.cat((ends, words_NT), dim=1)),
+            self.embeddings.embed_target(rows_NR, code_NRD),
             memory,
             batch.source.mask,
             left=left_matrix(z_NR),
@@ -215,16 +238,31 @@ class Indigo(nn.Module):
         left = memory.new_tensor([[0.0, 0.0], [1.0, 0.0]]).expand(len(ends), 2, 2)
         rank = ends.new_tensor([0, 1]).expand(len(ends), 2)
         right = ends.new_tensor([RIGHT_END, RIGHT_END]).expand(len(ends), 2)
-        return self._extend(state, ends, left, rank, right)
+        room = None
+        if self.budget is not None:
+            if source.wish is None:
+                raise ValueError("this system is told how long each target is to be, and the source has no wishes")
+            room = Room(torch.zeros_like(source.wish), source.wish)
+        return self._extend(state, ends, left, rank, right, room)
 
     def _extend(
-        self, state: DecoderState, words_Pn: Tensor, left_PnR: Tensor, rank_PR: Tensor, right_PR: Tensor
+        self,
+        state: DecoderState,
+        words_Pn: Tensor,
+        left_PnR: Tensor,
+        rank_PR: Tensor,
+        right_PR: Tensor,
+        room: Room | None,
     ) -> IndigoState:
-        hidden = self.decoder.extend(self.embeddings.embed_target(words_Pn), state, left_PnR=left_PnR)
+        code_P1D = None
+        if self.budget is not None and room is not None:
+            room = Room(room.weight_P + self.budget.weigh(words_Pn).sum(dim=1), room.wish_P)
+            code_P1D = self.budget.code(room.weight_P, room.wish_P)[:, None]
+        hidden = self.decoder.extend(self.embeddings.embed_target(words_Pn, code_P1D), state, left_PnR=left_PnR)
         state.cache.write_own(hidden)
         model_dim = hidden.shape[2]
         query, word = functional.linear(hidden[:, -1], self.heads.weight[: 2 * model_dim]).chunk(2, dim=1)
-        new = IndigoState(state, query, word, rank_PR, right_PR)
+        new = IndigoState(state, query, word, rank_PR, right_PR, room=room)
         if self.position_first is not None:
             own_SB = torch.arange(len(rank_PR), device=rank_PR.device).unflatten(0, (state.sentences, -1))
             own_SB, place = own_SB - own_SB[:, :1], own_SB.flatten()
@@ -258,12 +296,12 @@ class Indigo(nn.Module):
     def advance(self, state: IndigoState, parent_SB: Tensor, word_SB: Tensor, anchor_SB: Tensor) -> IndigoState:
         """See `SerialDecoder`."""
         place, moved = places(parent_SB, len(state.query_PD))
-        rank, right = state.rank_PR, state.right_PR
+        rank, right, room = state.rank_PR, state.right_PR, state.room
         state.decoder.cache.choose(parent_SB)
         if moved:
-            rank, right = rank[place], right[place]
+            rank, right, room = rank[place], right[place], room and room.choose(place)
         left_PnR, rank, right = place_word(rank, right, anchor_SB.reshape(-1, 1))
-        return self._extend(state.decoder, word_SB.reshape(-1, 1), left_PnR, rank, right)
+        return self._extend(state.decoder, word_SB.reshape(-1, 1), left_PnR, rank, right, room)
 
     def keep(self, state: IndigoState, sentence_index: Tensor) -> IndigoState:
         """See `SerialDecoder`."""
@@ -275,4 +313,5 @@ class Indigo(nn.Module):
             state.rank_PR[place],
             state.right_PR[place],
             None if state.open_PA is None else state.open_PA[place],
+            state.room and state.room.choose(place),
         )

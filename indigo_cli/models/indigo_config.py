@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from indigo_cli.core.settings import Count, Rate
+from indigo_cli.core.units import LengthUnit
 from indigo_cli.models.widths import check_width
 
 
@@ -23,6 +24,9 @@ class IndigoConfig:
         eod_position: Train a position for `<eod>` too (the slot left of `</s>`), as the authors' code; the paper: no.
         predict: `word_first`, the paper's choice; `position_first` (see `PositionFirst`) is for training and greedy
             decoding, and always has a position for `<eod>`.
+        length_control: Tell each word how much of a wished length is left (`ldpe`) or written (`lrpe`) when it stands,
+            see `nn/positions/budget.py`. Neither paper has it.
+        length_unit: In which lengths are counted and wished, see `core/units.py`.
     """
 
     system: Literal["indigo"] = "indigo"
@@ -41,6 +45,8 @@ class IndigoConfig:
     pointer_scale: Literal["model", "none"] = "model"
     eod_position: bool = False
     predict: Literal["word_first", "position_first"] = "word_first"
+    length_control: Literal["none", "ldpe", "lrpe"] = "none"
+    length_unit: LengthUnit = "character"
 
     def __post_init__(self) -> None:
         check_width(self.model_dim, self.num_heads)
@@ -48,3 +54,8 @@ class IndigoConfig:
             raise ValueError(
                 'eod_position is for predict = "word_first": position_first always trains it', "leave eod_position out"
             )
+
+    @property
+    def counts_length(self) -> bool:
+        """Whether the system is told a wished length, see `models/length_config.py`."""
+        return self.length_control != "none"

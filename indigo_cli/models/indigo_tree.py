@@ -78,8 +78,12 @@ def tree_log_probs(system: "Indigo", batch: Batch, memory_SXD: Tensor) -> StepLo
 
 def _terms(system: "Indigo", batch: Batch, tree: OrderTree, memory_SXD: Tensor, smoothing: float) -> TreeTerms:
     mask = torch.zeros_like(tree.seen_SNN, dtype=memory_SXD.dtype).masked_fill_(~tree.seen_SNN, -torch.inf)
+    code_SND = None
+    if system.budget is not None:
+        wish_S = system.budget.wish(batch.source, batch.target)
+        code_SND = system.budget.seen(tree.words_SN, tree.seen_SNN, wish_S)
     hidden = system.decoder(
-        system.embeddings.embed_target(tree.words_SN),
+        system.embeddings.embed_target(tree.words_SN, code_SND),
         memory_SXD,
         batch.source.mask,
         left=tree.left_SNN.to(memory_SXD.dtype)[:, None],

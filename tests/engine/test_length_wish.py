@@ -156,6 +156,24 @@ def test_contract_2_score_of_traces_gives_their_log_probs(decode: Decode, run: P
     assert own != pytest.approx([row["log_probs"][0] for row in rows], rel=1e-5, abs=1e-4)
 
 
+@pytest.mark.parametrize("search", ["beam", "joint"])
+def test_contract_2_for_words_in_any_order(decode: Decode, tiny: Tiny, tmp_path: Path, search: str) -> None:
+    """InDIGO in random orders, each line with a wish of its own."""
+    run = tmp_path / "run"
+    tiny.train(run, "model.length_control=ldpe", "model.length_unit=byte")
+    multiply_weights(run, 2.0)
+    asked = write(tmp_path / "lengths", 3, 1, 4, 15, 9)
+    records = decode("", asked, of=run, n_best=2, overrides=[f"decode.search={search}"])
+    assert wishes(records) == {0: 3, 1: None, 2: 4, 3: 15, 4: 9}
+    traces = tmp_path / "out.traces.jsonl"
+    score(run, source=str(tmp_path / "in.txt"), target=str(traces), output=str(tmp_path / "scored.jsonl"))
+    rows = [json.loads(line) for line in (tmp_path / "scored.jsonl").read_text().splitlines()[1:]]
+    found = {(row["id"], row["rank"]): row["log_probs"][0] for row in rows}
+    for record in records:
+        if record.tokens:
+            assert found[record.id, record.rank] == pytest.approx(record.log_prob, rel=1e-5, abs=1e-4)
+
+
 def test_score_of_a_split_takes_the_lengths_of_the_targets(run: Path, tiny: Tiny, tmp_path: Path) -> None:
     """As training does: the same numbers from targets whose wishes are written out."""
     score(run, split="test", output=str(tmp_path / "split.jsonl"))
