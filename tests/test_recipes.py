@@ -178,8 +178,9 @@ def test_recipes_of_headlines_differ_in_their_positions_only(corpus: str, kinds:
     assert plain.model == baseline.model
 
 
-def test_the_recipe_of_leninit_is_that_of_the_other_systems_but_for_its_model() -> None:
-    plain, lstm = (load_recipe(FOLDER / f"summarization/debian_synopses_{kind}.toml") for kind in ("ldpe", "leninit"))
-    assert replace(lstm, name=plain.name, model=plain.model) == plain
-    assert (lstm.model.length_control, lstm.model.length_unit) == ("leninit", "character")
-    assert (lstm.model.model_dim, lstm.model.share_embeddings) == (plain.model.model_dim, True)
+@pytest.mark.parametrize(("kind", "control"), [("leninit", "leninit"), ("indigo", "ldpe")])
+def test_recipes_of_headlines_by_other_systems_differ_in_their_model_only(kind: str, control: str) -> None:
+    plain, other = (load_recipe(FOLDER / f"summarization/debian_synopses_{name}.toml") for name in ("ldpe", kind))
+    assert replace(other, name=plain.name, model=plain.model) == plain
+    assert (other.model.length_control, other.model.length_unit) == (control, "character")
+    assert (other.model.model_dim, other.model.share_embeddings) == (plain.model.model_dim, True)
