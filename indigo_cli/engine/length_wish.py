@@ -171,7 +171,7 @@ def make_wisher(run: LoadedRun, option: LengthOption | None, *, limited: bool = 
         raise UsageError(
             f"this run has not learnt to follow a length ({run.folder.path})",
             where="--length",
-            fix='train with model.positions = "ldpe" or "lrpe", or leave the length out',
+            fix='train a transformer with model.positions = "ldpe", or InDIGO with model.length_control = "ldpe"',
         )
     return Wisher(run.codecs, getattr(run.recipe.model, "length_unit", "character"), option)
 

@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +15,17 @@ from indigo_cli.core.units import unit_table
 from indigo_cli.data.collate import collate
 from indigo_cli.data.corpus import Corpus
 from indigo_cli.data.traces_file import TraceRecord, read_traces
+from indigo_cli.engine import generate as generate_module
 from indigo_cli.engine.generate import generate
 from indigo_cli.engine.length_wish import LengthOption, length_option
 from indigo_cli.engine.loaded_run import load_ensemble, load_run
 from indigo_cli.engine.outputs import read_output
+from indigo_cli.engine.runtime import Runtime
 from indigo_cli.engine.score import score
 from indigo_cli.engine.sweep import sweep
 from indigo_cli.errors import DataError, IndigoError, UsageError
 from tests.engine.test_generate import piped
+from tests.ranks import on_ranks
 from tests.runs import multiply_weights
 from tests.tiny import Tiny
 
@@ -128,6 +132,20 @@ def test_neither_batch_nor_pipe_nor_split_changes_a_byte(
             generate(run, output=str(out), length=option, **options)
         texts.append(out.read_text(encoding="utf-8"))
     assert len(set(texts)) == 1
+
+
+@pytest.mark.slow
+def test_several_processes_write_the_bytes_of_one(
+    run: Path, tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(generate_module, "block_size", lambda n_best: 4)
+    source = str(tiny.recipe_path.parent / "train.src")
+    asked = length_option("", write(tmp_path / "lengths", *(3 + number % 20 for number in range(60))))
+    decode = partial(generate, run, source=source, form=Format.jsonl, length=asked, runtime=Runtime(threads=1))
+    decode(output=str(tmp_path / "one.jsonl"))
+    on_ranks(2, partial(decode, output=str(tmp_path / "two.jsonl")))
+    assert (tmp_path / "two.jsonl").read_bytes() == (tmp_path / "one.jsonl").read_bytes()
+    assert {record.wish for record in read_traces(tmp_path / "one.jsonl")[1]} == set(range(3, 23))
 
 
 def test_a_resumed_decoding_is_the_same_and_needs_the_same_wishes(decode: Decode, run: Path, tmp_path: Path) -> None:

@@ -141,6 +141,7 @@ def test_a_wish_is_needed_and_said_to_be() -> None:
         MODELS["transformer"].build(make_config("transformer", positions="ldpe"), **facts)
 
 
+@pytest.mark.slow
 def test_a_model_learns_to_follow_the_wish() -> None:
     """Targets say nothing but how long they are; held-out lengths between those of training are reached too."""
     torch.manual_seed(1)
