@@ -11,6 +11,7 @@ leave (multiplications of the forward pass, counted), so what is missing to it a
 
 import argparse
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -59,7 +60,8 @@ def counted(run: Callable[[], object]) -> int:
     """Return the operations of products; the fused kernel for LSTMs would hide its own."""
     with torch.backends.mkldnn.flags(enabled=False), FlopCounter() as counter:
         run()
-    return counter.total
+    total: int = counter.total
+    return total
 
 
 def report(title: str, runs: dict[str, Callable[[], object]], flops: dict[str, int], bar: float, rounds: int) -> None:
@@ -78,7 +80,7 @@ def training(options: argparse.Namespace) -> None:
         for name in (PLAIN, ACA)
     }
     with torch.no_grad():
-        flops = {name: counted(lambda system=system: system(batch)) for name, system in systems.items()}
+        flops = {name: counted(partial(system, batch)) for name, system in systems.items()}
     runs = {name: untrained.update(system, batch) for name, system in systems.items()}
     report(f"training, {batch.num_tokens} tokens", runs, flops, BAR_TRAINING, options.rounds)
 
