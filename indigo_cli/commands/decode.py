@@ -43,6 +43,9 @@ def decode(
     length_ratio: Annotated[
         float | None, typer.Option("--length-ratio", help="Wished lengths, times that of the source.")
     ] = None,
+    hard_length: Annotated[
+        bool, typer.Option("--hard-length", help="No output is longer than that, and no word is cut for it.")
+    ] = False,
     checkpoint: Annotated[
         str, typer.Option("--checkpoint", help="Name under checkpoints/.", show_default="best, else last")
     ] = "",
@@ -97,6 +100,8 @@ def decode(
         overrides.append(f"decode.beam_size={beam}")
     if sample:
         overrides.append("decode.search=sample")
+    if hard_length:
+        overrides.append("decode.hard_length=true")
     wished = length_option(length, length_file, length_ratio)
     runtime = Runtime(device, precision, threads)
     if settings:

@@ -49,6 +49,7 @@ class DecodeConfig:
         temperature: Of samples: logits are divided by it.
         top_k: Samples come from so many of the most probable words (and slots) only; 0 = all.
         top_p: Samples come from the fewest of the most probable words (and slots) that hold this much probability.
+        hard_length: No text is longer than was wished of it, and no word is cut for it; any system can do so.
         canvas_order: How words given by `--canvas` are fed to a system that inserts one by one: from left to right, or
             in the best order that a search finds for them.
         rerank: `source_words` = of the `rerank_from` best, those come first that keep the most words of the source.
@@ -75,6 +76,7 @@ class DecodeConfig:
     temperature: PositiveFloat = 1.0
     top_k: NonNegativeInt = 0
     top_p: Mass = 1.0
+    hard_length: bool = False
     canvas_order: Literal["l2r", "best"] = "l2r"
     rerank: Literal["none", "source_words"] = "none"
     rerank_from: ListSize = 20

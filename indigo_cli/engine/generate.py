@@ -145,6 +145,8 @@ def generate(
             blocks = with_canvases(blocks, canvas, reader, num_lines=num_lines if split else None)
         if generator.wisher is not None:
             blocks = with_wishes(blocks, generator.wisher, num_lines=num_lines if split else None)
+        if canvas and generator.hard_length is not None:
+            blocks = generator.hard_length.checked(blocks, canvas)
         kept, done = None, frozenset[int]()  # where finished blocks are kept, and the numbers of those that stand
         if resume:
             inputs = {"input": f"{corpus.digest} {split}" if split else sha256_file(source)}

@@ -12,6 +12,7 @@ from indigo_cli.decoding.config import length_limits
 from indigo_cli.decoding.parallel import trace_of
 from indigo_cli.decoding.places import Sentence
 from indigo_cli.engine.canvas_orders import CanvasOrders
+from indigo_cli.engine.hard_length import HardLength
 from indigo_cli.engine.length_wish import LengthOption, make_wisher
 from indigo_cli.engine.lines import BLOCK_LINES, EncodedLine, encode_line, in_blocks
 from indigo_cli.engine.loaded_run import LoadedRun
@@ -72,13 +73,22 @@ class Generator:
         self.list_size = n_best if self._reranker is None else max(n_best, self.config.rerank_from)
         self.wider = [] if self.samples else wider_beams(self.width, self.list_size)
         self._orders: CanvasOrders | None = None
-        self.wisher = make_wisher(run, length)
+        self.wisher = make_wisher(run, length, limited=self.config.hard_length)
+        self.hard_length = self._hard_length()
         self._check()
 
     def _check(self) -> None:
         if not 1 <= self.n_best <= LARGEST:
             raise UsageError(f"{self.n_best} best cannot be given", where="--n-best", fix=f"from 1 to {LARGEST}")
         self._searcher.check(greedy=self.config.search == "beam" and self.width == self.list_size == 1)
+
+    def _hard_length(self) -> HardLength | None:
+        if not self.config.hard_length:
+            return None
+        if self.wisher is None:
+            what = f"nothing says how long outputs may be ({self.run.folder.path})"
+            raise UsageError(what, where="--hard-length", fix="add --length, --length-file or --length-ratio")
+        return HardLength(self.run.codecs.target, self.wisher.unit, self.device)
 
     def use_canvas(self) -> None:
         """Prepare for lines with given words; refuse them where the search cannot start from them.
@@ -183,8 +193,9 @@ class Generator:
         wishes = [line.wish for line in lines if line.wish is not None]
         source = collate_source([line.ids for line in lines], wishes).to(self.device)
         sentences = [self._sentence(line) for line in lines]
+        counter = self.hard_length and self.hard_length.counter
         with self.runtime.autocast(self.device):
-            found = self._searcher.search(source, sentences, width=width, distinct=distinct)
+            found = self._searcher.search(source, sentences, width=width, distinct=distinct, counter=counter)
         return [
             [self._output(hypothesis, line) for hypothesis in hypotheses]
             for line, hypotheses in zip(lines, found, strict=True)
@@ -195,7 +206,10 @@ class Generator:
         restricted = self.config.restrict_to_bag and self.run.codecs.source_is_bag
         bag = tuple(line.ids) if restricted else None
         given = len(line.canvas.words) if line.canvas is not None else 0  # they come on top of the most
-        return Sentence(line.number, fewest, most + given, bag, line.canvas)
+        limit = None
+        if self.hard_length is not None:
+            limit = self.hard_length.limit(line, lambda hypothesis: self._output(hypothesis, line).text)
+        return Sentence(line.number, fewest, most + given, bag, line.canvas, limit)
 
     def _output(self, hypothesis: Hypothesis, line: EncodedLine) -> Output:
         return Output(hypothesis, self.run.codecs.target.text(self._pieces(hypothesis, line)), line.wish)

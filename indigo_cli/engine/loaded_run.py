@@ -56,13 +56,18 @@ class LoadedRun:
             "source_lang": self.recipe.data.source_lang,
             "target_lang": self.recipe.data.target_lang,
             "vocabulary": self.codecs.target.vocabulary.digest,
-            **({"length_unit": self.length_unit} if self.length_unit else {}),
+            **({"length_unit": unit} if (unit := self.length_unit or self._limit_unit) else {}),
         }
 
     @property
     def length_unit(self) -> LengthUnit | None:
         """In which unit the system is told lengths; None if it is told none. The runs of an ensemble have one unit."""
         return next(filter(None, (length_unit(run.recipe.model) for run in (self, *self.others))), None)
+
+    @property
+    def _limit_unit(self) -> LengthUnit | None:
+        """In which unit lengths are limited where the system is told none."""
+        return getattr(self.recipe.model, "length_unit", "character") if self.recipe.decode.hard_length else None
 
     def with_decode(self, config: DecodeConfig) -> "LoadedRun":
         """Return the same run with other [decode] settings; the weights are shared."""

@@ -68,7 +68,7 @@ class Sample:
         names += [recipe.train.best_by] if recipe.train.best_by not in (LOSS, *names) else []
         tokenizer = choose_tokenizer(recipe.evaluate.tokenize, recipe.data.target_lang)
         self.metrics = build_metrics(names, tokenize=tokenizer, options=recipe.evaluate.options)
-        decode = replace(recipe.decode, search="beam", beam_size=beam, rerank="none")
+        decode = replace(recipe.decode, search="beam", beam_size=beam, rerank="none", hard_length=False)
         recipe = replace(recipe, decode=decode)
         # Nothing is read from its folder or checkpoint: the weights are those that the run has at the moment.
         run = LoadedRun(RunFolder(Path(), dict(facts or {})), recipe, corpus.codecs, system, Checkpoint(Path(), {}))

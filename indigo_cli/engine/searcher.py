@@ -15,6 +15,7 @@ from indigo_cli.decoding.search import search_batch
 from indigo_cli.engine.loaded_run import LoadedRun
 from indigo_cli.errors import UsageError
 from indigo_cli.models import MODELS
+from indigo_cli.nn.units import UnitCounter
 
 
 class Searcher:
@@ -103,12 +104,19 @@ class Searcher:
         return not self.in_rounds and self.config.canvas_order == "best"
 
     def search(
-        self, source: Source, sentences: Sequence[Sentence], *, width: int, distinct: bool = False
+        self,
+        source: Source,
+        sentences: Sequence[Sentence],
+        *,
+        width: int,
+        distinct: bool = False,
+        counter: UnitCounter | None = None,
     ) -> list[list[Hypothesis]]:
         """Return the hypotheses of each sentence; see `search_batch` and `search_rounds`.
 
         Args:
             distinct: A beam holds no string twice; only one insertion a step can tell.
+            counter: Of the units of hard limits.
         """
         search = search_rounds if self.in_rounds else partial(search_batch, distinct=distinct)
         return search(
@@ -119,4 +127,5 @@ class Searcher:
             width=width,
             seed=self.seed,
             continuing=self.continuing,
+            counter=counter,
         )

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from indigo_cli.core.settings import Count, NonNegativeFloat, Rate
+from indigo_cli.core.units import LengthUnit
 from indigo_cli.models.widths import check_width
 from indigo_cli.nn.positions import POSITIONS
 
@@ -32,6 +33,7 @@ class InsertionConfig:
             which parallel decoding does not need. `auto` is `joint` with `absolute` positions, else `none`.
         vocabulary_bias: Add to the logits of each slot what the open slots (`absolute`: all) have most of: the maximum
             of their features, through a map of its own.
+        length_unit: In which `decode --hard-length` counts, see `core/units.py`.
     """
 
     system: Literal["insertion"] = "insertion"
@@ -49,6 +51,7 @@ class InsertionConfig:
     termination: Literal["slot", "sequence"] = "slot"
     slot_choice: Literal["auto", "none", "joint", "factorised"] = "auto"
     vocabulary_bias: bool = False
+    length_unit: LengthUnit = "character"
 
     def __post_init__(self) -> None:
         check_width(self.model_dim, self.num_heads)
