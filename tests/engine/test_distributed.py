@@ -16,7 +16,7 @@ from indigo_cli.engine.runtime import Runtime
 from indigo_cli.engine.updates import updates
 from indigo_cli.errors import DataError, PeerError, RecipeError, UsageError
 from indigo_cli.models import MODELS
-from tests.engine.test_updates import sentence_batch
+from tests.engine.test_updates import sentence_batch, small_config
 from tests.ranks import on_ranks
 
 pytestmark = pytest.mark.slow
@@ -32,9 +32,8 @@ def train(
     """Train a small model on this process' part of the stream; return a row an update, and the weights."""
     with processes_of(Runtime(threads=1), sharding) as processes:
         torch.manual_seed(5)
-        config = MODELS[name].config(
-            model_dim=16, ff_dim=32, num_heads=2, encoder_layers=1, decoder_layers=2, dropout=dropout
-        )
+        layers = {"encoder_layers": 2 if name == "lstm" else 1, "decoder_layers": 2}
+        config = small_config(name, **layers, dropout=dropout)
         system: nn.Module = MODELS[name].build(config, source_size=20, target_size=20, ordered_source=True).train()
         called = processes.spread(system, sharding)
         sizes = [1 + place % 3 for place in range(micro_batches)]
@@ -84,7 +83,7 @@ def check_two(name: str, sharding: str, *, dropout: float, updates: int) -> None
 
 
 @pytest.mark.parametrize("sharding", SHARDINGS)
-@pytest.mark.parametrize("name", ["transformer", "indigo", "insertion"])
+@pytest.mark.parametrize("name", ["transformer", "indigo", "lstm", "insertion"])
 def test_two_processes_are_one_that_accumulates_twice_as_much(name: str, sharding: str) -> None:
     check_two(name, sharding, dropout=0.0, updates=UPDATES)
 

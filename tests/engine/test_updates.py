@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from functools import partial
+from typing import Any
 
 import pytest
 import torch
@@ -15,14 +16,21 @@ from indigo_cli.models import MODELS
 from indigo_cli.models.protocol import Losses
 from tests.marks import quick
 
-SYSTEMS = ["transformer", "indigo", "insertion"]
+SYSTEMS = ["transformer", "indigo", "lstm", "insertion"]
 SENTENCES = 6
 """Of one update."""
 
 
+def small_config(name: str, **settings: Any) -> Any:
+    """Return a [model] section; sizes that a system does not have are left out. Control is on where there is any."""
+    cls = MODELS[name].config
+    sizes = {"model_dim": 16, "ff_dim": 32, "num_heads": 2, "encoder_layers": 1, "decoder_layers": 1, "aca": True}
+    return cls(**{key: value for key, value in {**sizes, **settings}.items() if key in cls.__dataclass_fields__})
+
+
 def make_system(name: str) -> nn.Module:
     torch.manual_seed(5)
-    config = MODELS[name].config(model_dim=16, ff_dim=32, num_heads=2, encoder_layers=1, decoder_layers=1, dropout=0.0)
+    config = small_config(name, dropout=0.0)
     system: nn.Module = MODELS[name].build(config, source_size=20, target_size=20, ordered_source=True)
     return system.train()
 
