@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,15 @@ import pytest
 from indigo_cli.core.bpe import CONTINUES
 from indigo_cli.core.format import Format
 from indigo_cli.data.traces_file import TraceRecord, read_traces
+from indigo_cli.engine import generate as generate_module
 from indigo_cli.engine.generate import generate
 from indigo_cli.engine.hard_length import text_length
 from indigo_cli.engine.length_wish import length_option
 from indigo_cli.engine.prepare import prepare
+from indigo_cli.engine.runtime import Runtime
 from indigo_cli.errors import DataError, UsageError
+from tests.engine.test_generate import piped
+from tests.ranks import on_ranks
 from tests.scoring import Score, near, tolerance
 from tests.tiny import Tiny, write_task
 
@@ -23,6 +28,9 @@ SYSTEMS: dict[str, Sequence[str]] = {
     "ldpe": ("model.system=transformer", "order.name=l2r", "model.positions=ldpe"),
     "indigo": ("order.name=rnd",),
     "insertion": ("model.system=insertion", "order.name=blt"),
+    "lstm": ("model.system=lstm", "order.name=l2r"),
+    "position_first": ("order.name=rnd", "model.predict=position_first"),
+    "absolute": ("model.system=insertion", "order.name=blt", "model.positions=absolute"),
 }
 TASKS: dict[str, tuple[Sequence[str], Sequence[str]]] = {
     "vi": (
@@ -106,7 +114,7 @@ def traces(run: Path, folder: Path, wish: Any, *overrides: str, **options: Any) 
 
 
 @pytest.mark.parametrize("how", ["decode.beam_size=1", "decode.beam_size=3", "decode.search=sample"])
-@pytest.mark.parametrize("system", list(SYSTEMS))
+@pytest.mark.parametrize("system", ["transformer", "ldpe", "indigo", "insertion"])
 @pytest.mark.parametrize(("task", "unit"), [("vi", "byte"), ("vi", "word"), ("ja", "character")])
 def test_no_text_is_too_long_and_no_word_is_cut(
     runs: Runs, scored: Score, tmp_path: Path, task: str, unit: str, system: str, how: str
@@ -125,6 +133,72 @@ def test_no_text_is_too_long_and_no_word_is_cut(
     for record, row in zip(records, rows, strict=True):
         assert row.log_probs is not None
         assert row.log_probs[0] == near(record.log_prob, abs=tolerance(record.log_prob))
+
+
+@pytest.mark.parametrize(
+    ("system", "how"),
+    [
+        ("lstm", "decode.beam_size=3"),
+        ("position_first", "decode.beam_size=1"),
+        ("absolute", "decode.beam_size=2"),
+        ("absolute", "decode.serial=true"),
+        ("indigo", "decode.search=joint"),
+        ("indigo", "decode.min_length=5"),
+        ("indigo", "decode.merge_strings=false"),
+    ],
+)
+def test_so_it_is_for_every_system_and_search(runs: Runs, scored: Score, tmp_path: Path, system: str, how: str) -> None:
+    run, wishes = runs["vi", system], [1, 2, 5, 9, 17, 60]
+    records = traces(run, tmp_path, wishes, how)
+    for record in records:
+        assert len(record.text) <= wishes[record.id]
+        assert not (record.tokens and record.tokens[-1].endswith(CONTINUES))
+    if how == "decode.serial=true":
+        return  # `score` refuses slots that waited
+    rows = scored(run, split="test", target=str(tmp_path / "out.traces.jsonl"))
+    for record, row in zip(records, rows, strict=True):
+        assert row.log_probs is not None
+        assert row.log_probs[0] == near(record.log_prob, abs=tolerance(record.log_prob)) or not record.finished
+
+
+@pytest.mark.parametrize("system", ["indigo", "insertion"])
+def test_neither_batch_nor_pipe_nor_resuming_nor_an_ensemble_of_one_changes_a_byte(
+    runs: Runs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, system: str
+) -> None:
+    run, source = runs["vi", system], runs.task("vi").recipe_path.parent / "train.src"
+    outputs = set()
+    kinds: dict[str, dict[str, Any]] = {
+        "file": {"source": str(source)},
+        "small": {"source": str(source), "overrides": ["decode.batch_tokens=1"]},
+        "pipe": {"source": "-"},
+        "resumed": {"source": str(source), "resume": True},
+        "ensemble": {"source": str(source), "ensemble": [run]},
+    }
+    for name, options in kinds.items():
+        out = tmp_path / name
+        overrides = ["decode.hard_length=true", "decode.beam_size=2", *options.pop("overrides", [])]
+        with piped(monkeypatch, source.read_bytes()):
+            generate(run, output=str(out), length=length_option("13"), overrides=overrides, **options)
+        outputs.add(out.read_text(encoding="utf-8"))
+    assert len(outputs) == 1 and max(map(len, outputs.pop().splitlines())) <= 13
+
+
+@pytest.mark.slow
+def test_several_processes_write_the_bytes_of_one(runs: Runs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(generate_module, "block_size", lambda n_best: 7)
+    source = str(runs.task("vi").recipe_path.parent / "train.src")
+    decode = partial(
+        generate,
+        runs["vi", "indigo"],
+        source=source,
+        form=Format.jsonl,
+        length=length_option("13"),
+        overrides=["decode.hard_length=true"],
+        runtime=Runtime(threads=1),
+    )
+    decode(output=str(tmp_path / "one.jsonl"))
+    on_ranks(2, partial(decode, output=str(tmp_path / "two.jsonl")))
+    assert (tmp_path / "two.jsonl").read_bytes() == (tmp_path / "one.jsonl").read_bytes()
 
 
 @pytest.mark.parametrize("system", ["transformer", "indigo", "insertion"])
