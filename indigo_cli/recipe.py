@@ -80,6 +80,7 @@ PATH_KEYS = (
     ("data", "splits", "*", "source"),
     ("data", "splits", "*", "target"),
     ("data", "splits", "*", "references"),
+    ("preprocess", "codecs"),
     ("order", "file"),
     ("order", "parse", "*"),
 )

@@ -14,6 +14,7 @@ from indigo_cli.core.text import Codecs
 from indigo_cli.data.corpus import FORMAT, MANIFEST, SIDES, VERSION, corpus_digest
 from indigo_cli.data.corpus_writer import id_type
 from indigo_cli.data.files import leftovers, sha256_file, sync_folder
+from indigo_cli.engine.known_codecs import known_codecs, pieces_of
 from indigo_cli.engine.learn_codecs import learn_codecs
 from indigo_cli.engine.passes import Progress, SplitSummary, encode_split, tokenise_split
 from indigo_cli.engine.prepare_settings import TRAIN, DataConfig, PreprocessConfig, line_settings, resolve_settings
@@ -125,6 +126,9 @@ def _fill(
     """Write everything but the manifest into the folder; return the manifest but for the recipe's name."""
     read = SIDES if task.reads_source else ("target",)
     lines = line_settings(data, settings, task)
+    known = None
+    if settings.codecs:
+        known = known_codecs(settings.codecs, lines, source_is_bag=task.source_is_bag, truecase=settings.truecase)
     splits = {name: SplitSummary(name) for name in data.splits}
     texts = {name: NumberedText(folder, name) for name in splits}
     types = WordTypes()
@@ -145,8 +149,11 @@ def _fill(
             output=texts[name],
             progress=progress,
         )
-    progress("learn the vocabulary", splits[TRAIN].lines)
-    codecs, pieces = learn_codecs(types, settings, lines=lines, source_is_bag=task.source_is_bag, warnings=warnings)
+    if known is not None:
+        codecs, pieces = known, pieces_of(types, known)
+    else:
+        progress("learn the vocabulary", splits[TRAIN].lines)
+        codecs, pieces = learn_codecs(types, settings, lines=lines, source_is_bag=task.source_is_bag, warnings=warnings)
     del types
     files: dict[str, Any] = {}
     for name, summary in splits.items():

@@ -60,6 +60,8 @@ class PreprocessConfig:
         min_count: Tokens seen less often in training become `<unk>`.
         vocabulary_threshold: BPE pieces that a side shows less often in training are split again into smaller ones
             on that side, as subword-nmt does; 0 = never.
+        codecs: Corpus or run folder whose tokens are used, so that its weights fit; then nothing is learnt, and what
+            is said here of the vocabulary (from `vocabulary` on, but for `max_length`) does not matter.
     """
 
     tokenizer: Literal["moses", "tokenized", "none", "exact", "char"] = "moses"
@@ -74,6 +76,7 @@ class PreprocessConfig:
     vocabulary_size: NonNegativeInt = 0
     min_count: Count = 1
     vocabulary_threshold: NonNegativeInt = 0
+    codecs: str = ""
 
     def __post_init__(self) -> None:
         """Raise ValueError for settings that contradict each other, and for patterns that cannot be used."""
