@@ -5,11 +5,11 @@ from dataclasses import asdict
 from pathlib import Path
 
 from indigo_cli.core.line_tokenizer import LineSettings
-from indigo_cli.core.text import SETTINGS_FILE, Codecs
-from indigo_cli.data.corpus import SIDES
+from indigo_cli.core.text import SETTINGS_FILE, Codecs, SideCodec
+from indigo_cli.data.corpus import MANIFEST, SIDES, Corpus
 from indigo_cli.engine.learn_codecs import settle_case
 from indigo_cli.engine.pieces import Pieces
-from indigo_cli.engine.run_folder import ASSETS
+from indigo_cli.engine.run_folder import ASSETS, FACTS_FILE, RunFolder
 from indigo_cli.engine.word_types import WordTypes
 from indigo_cli.errors import UsageError
 
@@ -24,14 +24,9 @@ def known_codecs(folder: str, lines: Mapping[str, LineSettings], *, source_is_ba
 
     Raises:
         UsageError: nothing of the kind there, or the lines are read in another way there.
-        DataError: damaged files.
+        DataError: damaged files, or changed since.
     """
-    places = (Path(folder), Path(folder) / ASSETS)
-    found = next((place for place in places if (place / SETTINGS_FILE).is_file()), None)
-    if found is None:
-        fix = "name a corpus folder or a run folder"
-        raise UsageError(f"no codecs are in {folder}", where=KEY, fix=fix)
-    codecs = Codecs.load(found)
+    codecs = _load(Path(folder))
     differing = [] if codecs.source_is_bag == source_is_bag else ["data.task"]
     for side in SIDES:
         codec = getattr(codecs, side)
@@ -51,10 +46,24 @@ def known_codecs(folder: str, lines: Mapping[str, LineSettings], *, source_is_ba
     return codecs
 
 
+def _load(folder: Path) -> Codecs:
+    """Read the codecs, checked against the hashes that stand beside them."""
+    if (folder / ASSETS / SETTINGS_FILE).is_file():
+        if (folder / FACTS_FILE).is_file():
+            RunFolder.open(folder).check_assets()
+        return Codecs.load(folder / ASSETS)
+    if not (folder / SETTINGS_FILE).is_file():
+        raise UsageError(f"no codecs are in {folder}", where=KEY, fix="name a corpus folder or a run folder")
+    return Corpus.open(folder).codecs if (folder / MANIFEST).is_file() else Codecs.load(folder)
+
+
 def pieces_of(types: WordTypes, codecs: Codecs) -> dict[str, Pieces]:
     """Return by side the ids of every word type; pieces that the codecs do not know are `<unk>`."""
-    pieces = {}
-    for side in SIDES:
-        codec = getattr(codecs, side)
-        pieces[side] = Pieces.of_words(settle_case(types.words, codec.truecaser), codec.bpe).ids(codec.vocabulary)
-    return pieces
+    source, target = codecs.source, codecs.target
+    of_target = _pieces(types, target)
+    both = (source.bpe, source.vocabulary, source.truecaser) == (target.bpe, target.vocabulary, target.truecaser)
+    return {"source": of_target if both else _pieces(types, source), "target": of_target}
+
+
+def _pieces(types: WordTypes, codec: SideCodec) -> Pieces:
+    return Pieces.of_words(settle_case(types.words, codec.truecaser), codec.bpe).ids(codec.vocabulary)

@@ -14,6 +14,8 @@ from indigo_cli.tasks import find_task
 from indigo_cli.tasks.task import Task
 
 TRAIN, VALID = "train", "valid"
+LEARNT = ("vocabulary", "merges", "joint", "vocabulary_size", "min_count", "vocabulary_threshold")
+"""Keys of `PreprocessConfig` about what is learnt from the text; they say nothing where `codecs` are given."""
 
 
 @dataclass(frozen=True)

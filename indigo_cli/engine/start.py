@@ -13,7 +13,7 @@ from indigo_cli.core import console
 from indigo_cli.data.corpus import Corpus
 from indigo_cli.data.files import sha256_file
 from indigo_cli.engine.checkpoint import MODEL_FILE, Checkpoint, newest_whole_checkpoint, open_checkpoint
-from indigo_cli.engine.prepare_settings import PreprocessConfig, resolve_settings
+from indigo_cli.engine.prepare_settings import LEARNT, PreprocessConfig, resolve_settings
 from indigo_cli.engine.run_folder import FACTS_FILE, RECIPE_FILE, RunFolder, vocabulary_digests
 from indigo_cli.engine.search_config import SearchConfig
 from indigo_cli.errors import CheckpointError, UsageError
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 FREE_ON_RESUME = (
     "name",
+    "preprocess.codecs",
     "order.file",
     "order.parse",
     "decode.",
@@ -55,11 +56,14 @@ def check_corpus(recipe: "Recipe", corpus: Corpus) -> None:
     """Refuse a corpus that was made with another task or other preprocessing than the recipe says."""
     task, settings, _ = resolve_settings(recipe.data, recipe.preprocess)
     wanted = {"task": task.name, **asdict(settings)}
-    del wanted["codecs"]  # a folder may have moved; the vocabularies themselves are compared where it matters
     before = asdict(PreprocessConfig())  # the defaults of keys added since are what held before
     found = {"task": corpus.manifest["task"], **before, **corpus.manifest["settings"]}
+    # The folder of known codecs may have moved: vocabularies are compared themselves where it matters.
+    free = {"codecs", *LEARNT} if found["codecs"] else {"codecs"}
     differing = [
-        f"{key}: {found.get(key)} in the corpus, {wanted[key]} here" for key in wanted if found.get(key) != wanted[key]
+        f"{key}: {found.get(key)} in the corpus, {wanted[key]} here"
+        for key in wanted
+        if key not in free and found.get(key) != wanted[key]
     ]
     if differing:
         raise UsageError(
@@ -104,13 +108,18 @@ def load_init(system: nn.Module, init: Path, corpus: Corpus) -> None:
         )
     weights, ours = found.weights(), system.state_dict()
     shared = weights.keys() & ours.keys()
-    if weights.keys() != ours.keys() and shared and _layers(weights) == _layers(ours):
-        console.note(
-            "--init: another kind of model, so the weights that both have are taken; "
-            f"begins anew: {_parts(ours.keys() - shared)}; not used: {_parts(weights.keys() - shared)}"
-        )
-        weights = ours | {name: weights[name] for name in shared}
-    found.load_into(system, weights, whose="this model", fix="give --init a run of the same sizes")
+    if weights.keys() == ours.keys() or not shared or _layers(weights) != _layers(ours):
+        found.load_into(system, weights, whose="this model", fix=_FITS)
+        return
+    taken = ours | {name: weights[name] for name in shared}
+    found.load_into(system, taken, whose="this model", fix=_FITS)
+    console.note(
+        "--init: another kind of model, so the weights that both have are taken; "
+        f"begins anew: {_parts(ours.keys() - shared)}; not used: {_parts(weights.keys() - shared)}"
+    )
+
+
+_FITS = "give --init a run of the same sizes in [model], or set here what gave the named weights their shape there"
 
 
 def _layers(names: Iterable[str]) -> set[str]:

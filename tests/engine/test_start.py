@@ -128,6 +128,23 @@ class TestInit:
         shared = found.keys() & start.keys()
         assert any(not torch.allclose(start[name], plain[name]) for name in shared)
 
+    def test_other_sizes_of_another_system_are_not_said_to_be_taken(
+        self, tiny: Tiny, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        with pytest.raises(CheckpointError, match="do not fit this model"):
+            tiny.train(tmp_path / "run", "model.system=insertion", "order.name=blt", "model.ff_dim=16", init=tiny.run)
+        assert "another kind of model" not in capsys.readouterr().err
+
+    def test_a_resumed_run_remembers_the_other_system(self, tiny: Tiny, tmp_path: Path) -> None:
+        settings = ("model.system=insertion", "order.name=blt", "train.save_every=1")
+        checkpoint = open_checkpoint(tiny.run).folder
+        for name, steps in (("whole", [2]), ("parts", [1, 2])):
+            for i, step in enumerate(steps):
+                init = None if i else checkpoint
+                tiny.train(tmp_path / name, *settings, f"train.max_steps={step}", init=init, resume=i > 0)
+        whole, parts = (open_checkpoint(tmp_path / name, "last").weights() for name in ("whole", "parts"))
+        assert all(torch.equal(whole[name], parts[name]) for name in whole)
+
     def test_not_a_run(self, tiny: Tiny, tmp_path: Path) -> None:
         with pytest.raises((CheckpointError, UsageError)) as caught:
             tiny.train(tmp_path / "run", init=tmp_path / "nothing")
