@@ -81,6 +81,7 @@ PATH_KEYS = (
     ("data", "splits", "*", "source"),
     ("data", "splits", "*", "target"),
     ("data", "splits", "*", "references"),
+    ("preprocess", "codecs"),
     ("order", "file"),
     ("order", "parse", "*"),
 )

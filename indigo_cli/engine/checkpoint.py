@@ -13,7 +13,7 @@ whole checkpoints only.
 import json
 import os
 import shutil
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -75,10 +75,13 @@ class Checkpoint:
             f"the checkpoint does not say its {key}", where=str(self.folder / FACTS_FILE), fix=_OTHER
         )
 
-    def load_into(self, system: nn.Module, *, whose: str, fix: str) -> None:
+    def load_into(
+        self, system: nn.Module, weights: Mapping[str, Tensor] | None = None, *, whose: str, fix: str
+    ) -> None:
         """Give a system these weights.
 
         Args:
+            weights: What was made of them; None = all of them as they stand.
             whose: What they may not fit, for the message.
             fix: How to mend it.
 
@@ -86,7 +89,7 @@ class Checkpoint:
             CheckpointError: other names or shapes.
         """
         try:
-            system.load_state_dict(self.weights())
+            system.load_state_dict(self.weights() if weights is None else weights)
         except RuntimeError as error:
             what = f"the weights do not fit {whose}: " + " ".join(str(error).split())[:300]
             raise CheckpointError(what, where=str(self.folder), fix=fix) from error

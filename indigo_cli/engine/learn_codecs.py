@@ -68,7 +68,7 @@ class _Learner:
         words = types.words
         for side in SIDES:
             self.truecasers[side] = _learn_case(words, self._counts[side]) if settings.truecase else None
-            self._words[side] = _settle_case(words, self.truecasers[side])
+            self._words[side] = settle_case(words, self.truecasers[side])
         self.bpe: dict[str, BPE | None] = dict.fromkeys(SIDES)
         self.vocabularies: dict[str, Vocabulary] = {}
         self.pieces: dict[str, Pieces] = {}
@@ -127,7 +127,7 @@ def _learn_case(words: Sequence[str], counts: Counts) -> Truecaser:
     return Truecaser.from_counts(item for item in inside if not item[0].startswith(STARTS_SENTENCE))
 
 
-def _settle_case(words: list[str], truecaser: Truecaser | None) -> list[str]:
+def settle_case(words: list[str], truecaser: Truecaser | None) -> list[str]:
     """Return the words with those that start sentences in their usual case."""
     if truecaser is None:
         return words

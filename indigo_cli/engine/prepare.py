@@ -14,9 +14,17 @@ from indigo_cli.core.text import Codecs
 from indigo_cli.data.corpus import FORMAT, MANIFEST, SIDES, VERSION, corpus_digest
 from indigo_cli.data.corpus_writer import id_type
 from indigo_cli.data.files import leftovers, sha256_file, sync_folder
+from indigo_cli.engine.known_codecs import known_codecs, pieces_of
 from indigo_cli.engine.learn_codecs import learn_codecs
 from indigo_cli.engine.passes import Progress, SplitSummary, encode_split, tokenise_split
-from indigo_cli.engine.prepare_settings import TRAIN, DataConfig, PreprocessConfig, line_settings, resolve_settings
+from indigo_cli.engine.prepare_settings import (
+    LEARNT,
+    TRAIN,
+    DataConfig,
+    PreprocessConfig,
+    line_settings,
+    resolve_settings,
+)
 from indigo_cli.engine.token_blocks import Reading
 from indigo_cli.engine.tokenise_pool import TokenisePool
 from indigo_cli.engine.word_types import NumberedText, WordTypes
@@ -125,6 +133,9 @@ def _fill(
     """Write everything but the manifest into the folder; return the manifest but for the recipe's name."""
     read = SIDES if task.reads_source else ("target",)
     lines = line_settings(data, settings, task)
+    known = None
+    if settings.codecs:
+        known = known_codecs(settings.codecs, lines, source_is_bag=task.source_is_bag, truecase=settings.truecase)
     splits = {name: SplitSummary(name) for name in data.splits}
     texts = {name: NumberedText(folder, name) for name in splits}
     types = WordTypes()
@@ -145,8 +156,11 @@ def _fill(
             output=texts[name],
             progress=progress,
         )
-    progress("learn the vocabulary", splits[TRAIN].lines)
-    codecs, pieces = learn_codecs(types, settings, lines=lines, source_is_bag=task.source_is_bag, warnings=warnings)
+    if known is not None:
+        codecs, pieces = known, pieces_of(types, known)
+    else:
+        progress("learn the vocabulary", splits[TRAIN].lines)
+        codecs, pieces = learn_codecs(types, settings, lines=lines, source_is_bag=task.source_is_bag, warnings=warnings)
     del types
     files: dict[str, Any] = {}
     for name, summary in splits.items():
@@ -191,13 +205,18 @@ def _manifest(
         "task": task.name,
         "source_lang": data.source_lang,
         "target_lang": data.target_lang,
-        "settings": asdict(settings),
+        "settings": _settings_that_hold(settings),
         "vocabularies": {side: {"size": len(v), "digest": v.digest} for side, v in vocabularies.items()},
         "id_types": {side: id_type(len(v)) for side, v in vocabularies.items()},
         "splits": {name: {**asdict(summary), "inputs": inputs[name]} for name, summary in splits.items()},
         "files": files,
         "tools": {"indigo": __version__, "python": platform.python_version(), **packages},
     }
+
+
+def _settings_that_hold(settings: PreprocessConfig) -> dict[str, Any]:
+    """Return the settings, but for those of a vocabulary that was not learnt."""
+    return {key: value for key, value in asdict(settings).items() if not (settings.codecs and key in LEARNT)}
 
 
 def _clean_up(folder: Path) -> None:

@@ -14,6 +14,8 @@ from indigo_cli.tasks import find_task
 from indigo_cli.tasks.task import Task
 
 TRAIN, VALID = "train", "valid"
+LEARNT = ("vocabulary", "merges", "joint", "vocabulary_size", "min_count", "vocabulary_threshold")
+"""Keys of `PreprocessConfig` about what is learnt from the text; they say nothing where `codecs` are given."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,8 @@ class PreprocessConfig:
         min_count: Tokens seen less often in training become `<unk>`.
         vocabulary_threshold: BPE pieces that a side shows less often in training are split again into smaller ones
             on that side, as subword-nmt does; 0 = never.
+        codecs: Corpus or run folder whose tokens are used, so that its weights fit; then nothing is learnt, and what
+            is said here of the vocabulary (from `vocabulary` on, but for `max_length`) does not matter.
     """
 
     tokenizer: Literal["moses", "tokenized", "none", "exact", "char"] = "moses"
@@ -74,6 +78,7 @@ class PreprocessConfig:
     vocabulary_size: NonNegativeInt = 0
     min_count: Count = 1
     vocabulary_threshold: NonNegativeInt = 0
+    codecs: str = ""
 
     def __post_init__(self) -> None:
         """Raise ValueError for settings that contradict each other, and for patterns that cannot be used."""

@@ -90,6 +90,19 @@ class RunFolder:
             )
         return value
 
+    def check_assets(self) -> None:
+        """Refuse assets that were changed since.
+
+        Raises:
+            DataError: a file has another sha256.
+        """
+        hashes = self.facts.get("assets", {})  # a run of 0.1 has none
+        for name, digest in hashes.items() if isinstance(hashes, dict) else ():
+            path = self.path / ASSETS / name
+            if path.is_file() and sha256_file(path) != digest:
+                what = "the file was changed after the run wrote it (another sha256)"
+                raise DataError(what, where=str(path), fix=_RESTORE)
+
     def check_checkpoint(self, facts: dict[str, Any], codecs: Codecs) -> None:
         """Refuse a checkpoint that was trained with other vocabularies, and assets that were changed since.
 
@@ -103,12 +116,7 @@ class RunFolder:
                 where=str(self.path / ASSETS),
                 fix=_RESTORE,
             )
-        hashes = self.facts.get("assets", {})  # a run of 0.1 has none
-        for name, digest in hashes.items() if isinstance(hashes, dict) else ():
-            path = self.path / ASSETS / name
-            if path.is_file() and sha256_file(path) != digest:
-                what = "the file was changed after the run wrote it (another sha256)"
-                raise DataError(what, where=str(path), fix=_RESTORE)
+        self.check_assets()
 
 
 _RESTORE = "restore the assets that `indigo train` wrote into the run folder"

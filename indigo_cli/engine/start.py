@@ -1,7 +1,8 @@
 """May this run start here, or go on here? Checked before anything is written."""
 
+import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from indigo_cli.core import console
 from indigo_cli.data.corpus import Corpus
 from indigo_cli.data.files import sha256_file
 from indigo_cli.engine.checkpoint import MODEL_FILE, Checkpoint, newest_whole_checkpoint, open_checkpoint
-from indigo_cli.engine.prepare_settings import PreprocessConfig, resolve_settings
+from indigo_cli.engine.prepare_settings import LEARNT, PreprocessConfig, resolve_settings
 from indigo_cli.engine.run_folder import FACTS_FILE, RECIPE_FILE, RunFolder, vocabulary_digests
 from indigo_cli.engine.search_config import SearchConfig
 from indigo_cli.errors import CheckpointError, UsageError
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 FREE_ON_RESUME = (
     "name",
+    "preprocess.codecs",
     "order.file",
     "order.parse",
     "decode.",
@@ -56,8 +58,12 @@ def check_corpus(recipe: "Recipe", corpus: Corpus) -> None:
     wanted = {"task": task.name, **asdict(settings)}
     before = asdict(PreprocessConfig())  # the defaults of keys added since are what held before
     found = {"task": corpus.manifest["task"], **before, **corpus.manifest["settings"]}
+    # The folder of known codecs may have moved: vocabularies are compared themselves where it matters.
+    free = {"codecs", *LEARNT} if found["codecs"] else {"codecs"}
     differing = [
-        f"{key}: {found.get(key)} in the corpus, {wanted[key]} here" for key in wanted if found.get(key) != wanted[key]
+        f"{key}: {found.get(key)} in the corpus, {wanted[key]} here"
+        for key in wanted
+        if key not in free and found.get(key) != wanted[key]
     ]
     if differing:
         raise UsageError(
@@ -88,15 +94,43 @@ def bootstrap_fact(search: SearchConfig, max_steps: int, run: Path, *, resume: b
 
 
 def load_init(system: nn.Module, init: Path, corpus: Corpus) -> None:
-    """Start from the weights of another run of the same vocabularies and sizes."""
+    """Start from the weights of another run of the same vocabularies and sizes.
+
+    It may be of another system or have other positions: what has the same name is taken (encoder, embeddings and
+    decoder of a Transformer fit an Insertion Transformer), the rest begins as it would without, and a line says so.
+    """
     found = open_checkpoint(init)
     if found.facts.get("vocabularies") != vocabulary_digests(corpus.codecs):
         raise CheckpointError(
             "the vocabulary does not belong to this checkpoint: the corpus has another than the run to start from",
             where=str(found.folder),
-            fix="preprocess the text with the codecs of that run's corpus, or train without --init",
+            fix="preprocess the text with that run's folder as preprocess.codecs, or train without --init",
         )
-    found.load_into(system, whose="this model", fix="give --init a run of the same system and sizes")
+    weights, ours = found.weights(), system.state_dict()
+    shared = weights.keys() & ours.keys()
+    if weights.keys() == ours.keys() or not shared or _layers(weights) != _layers(ours):
+        found.load_into(system, weights, whose="this model", fix=_FITS)
+        return
+    taken = ours | {name: weights[name] for name in shared}
+    found.load_into(system, taken, whose="this model", fix=_FITS)
+    console.note(
+        "--init: another kind of model, so the weights that both have are taken; "
+        f"begins anew: {_parts(ours.keys() - shared)}; not used: {_parts(weights.keys() - shared)}"
+    )
+
+
+_FITS = "give --init a run of the same sizes in [model], or set here what gave the named weights their shape there"
+
+
+def _layers(names: Iterable[str]) -> set[str]:
+    """Return the layers that have weights, as `decoder.layers.0`."""
+    return {match[0] for name in names if (match := re.match(r"\D*\.\d+(?=\.)", name))}
+
+
+def _parts(names: Iterable[str]) -> str:
+    """Return what is named for people to read: a part of all layers once, its weight and bias once."""
+    parts = {re.sub(r"\.\d+\.", ".*.", name.removesuffix(".weight").removesuffix(".bias")) for name in names}
+    return ", ".join(sorted(parts)) or "nothing"
 
 
 def checkpoint_to_resume(run: Path, corpus: Corpus, *, micro_batches: int) -> Checkpoint | None:

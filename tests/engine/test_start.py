@@ -102,11 +102,48 @@ class TestInit:
             tiny.train(tmp_path / "run", init=tiny.run, corpus_folder=tmp_path / "corpus")
         assert not (tmp_path / "run").exists()
 
-    @pytest.mark.parametrize("option", ["model.model_dim=32", "model.system=transformer", "model.encoder_layers=2"])
-    def test_another_model(self, tiny: Tiny, tmp_path: Path, option: str) -> None:
+    @pytest.mark.parametrize("option", ["model.model_dim=32", "model.encoder_layers=2"])
+    def test_other_sizes(self, tiny: Tiny, tmp_path: Path, option: str) -> None:
         with pytest.raises(CheckpointError, match="do not fit this model"):
             tiny.train(tmp_path / "run", option, "order.name=l2r", init=tiny.run)
         assert not (tmp_path / "run").exists()
+
+    @pytest.mark.parametrize(
+        "options", [["model.system=transformer", "order.name=l2r"], ["model.system=insertion", "order.name=blt"]]
+    )
+    def test_another_system_takes_what_both_have(
+        self, tiny: Tiny, tmp_path: Path, options: list[str], capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        settings = (*options, self.TINY_RATE, "train.max_steps=1", "model.dropout=0")
+        for name, init in (("run", tiny.run), ("plain", None)):
+            tiny.train(tmp_path / name, *settings, init=init)
+            said = capsys.readouterr().err
+            assert ("another kind of model" in said) == (init is not None)
+            assert init is None or "not used: decoder.layers.*.attention.relation_table" in said
+        found, plain = (open_checkpoint(tmp_path / name, "last").weights() for name in ("run", "plain"))
+        start = open_checkpoint(tiny.run).weights()
+        assert found.keys() == plain.keys() != start.keys()
+        for name, tensor in found.items():
+            assert torch.allclose(tensor, start.get(name, plain[name]), rtol=0, atol=1e-20), name
+        shared = found.keys() & start.keys()
+        assert any(not torch.allclose(start[name], plain[name]) for name in shared)
+
+    def test_other_sizes_of_another_system_are_not_said_to_be_taken(
+        self, tiny: Tiny, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        with pytest.raises(CheckpointError, match="do not fit this model"):
+            tiny.train(tmp_path / "run", "model.system=insertion", "order.name=blt", "model.ff_dim=16", init=tiny.run)
+        assert "another kind of model" not in capsys.readouterr().err
+
+    def test_a_resumed_run_remembers_the_other_system(self, tiny: Tiny, tmp_path: Path) -> None:
+        settings = ("model.system=insertion", "order.name=blt", "train.save_every=1")
+        checkpoint = open_checkpoint(tiny.run).folder
+        for name, steps in (("whole", [2]), ("parts", [1, 2])):
+            for i, step in enumerate(steps):
+                init = None if i else checkpoint
+                tiny.train(tmp_path / name, *settings, f"train.max_steps={step}", init=init, resume=i > 0)
+        whole, parts = (open_checkpoint(tmp_path / name, "last").weights() for name in ("whole", "parts"))
+        assert all(torch.equal(whole[name], parts[name]) for name in whole)
 
     def test_not_a_run(self, tiny: Tiny, tmp_path: Path) -> None:
         with pytest.raises((CheckpointError, UsageError)) as caught:
