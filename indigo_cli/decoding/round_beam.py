@@ -22,14 +22,14 @@ class Joined(NamedTuple):
         score: (S, B, M) log-probability, and for each word what a closing is to pay more; -inf = no way.
         log_prob: (S, B, M) float64.
         words: (S, B, M) how many.
-        units: (S, B, M) what they add to a text whose length is limited; 0 where all have room.
+        units: (S, B, M) what they add to texts whose length is limited; None where all have room.
         forced: (S, B, M) bool: a slot was closed that would have taken a word.
     """
 
     score: Tensor
     log_prob: Tensor
     words: Tensor
-    units: Tensor
+    units: Tensor | None
     forced: Tensor
 
 
@@ -87,9 +87,9 @@ class RoundBeam:
         shape = scores.room.shape
         zero = torch.zeros((*shape, 1), dtype=torch.float64, device=value.device)
         none = torch.zeros_like(zero, dtype=torch.int64)
-        joined = Joined(zero, zero, none, none, none.bool())
         budget = scores.budget
-        price = torch.zeros_like(column) if budget is None else budget.of_columns(column)
+        joined = Joined(zero, zero, none, None if budget is None else none, none.bool())
+        price = None if budget is None else budget.of_columns(column)
         links: list[Link] = []
         pairs: dict[int, tuple[Tensor, Tensor]] = {}
         for slot in range(scores.open.shape[2]):
@@ -105,8 +105,9 @@ class RoundBeam:
             filled = (joined.score.gather(2, way) + word_p[..., choice] + bonus).masked_fill(
                 ~here | full.gather(2, way), -torch.inf
             )
-            units = joined.units.gather(2, way) + price[:, :, slot][..., choice]
-            if budget is not None:
+            units = None
+            if budget is not None and joined.units is not None and price is not None:
+                units = joined.units.gather(2, way) + price[:, :, slot][..., choice]
                 too_long = (units > budget.left[..., None]) & (filled > -torch.inf)
                 others = torch.where(too_long, -torch.inf, filled).amax(dim=2)
                 budget.note(torch.where(too_long, filled, -torch.inf).amax(dim=2) > others)
@@ -124,11 +125,13 @@ class RoundBeam:
             log_prob = torch.where(by_word, word_p.gather(2, choice[pair]), 0.0)
             log_prob = torch.where(word == EOD, close_p.gather(2, parent), log_prob)
             pushed = (full & wants[:, :, slot, None] & here).gather(2, parent)
+            if units is not None and joined.units is not None:
+                units = torch.where(by_word, units.gather(2, pair), joined.units.gather(2, parent))
             joined = Joined(
                 score,
                 joined.log_prob.gather(2, parent) + log_prob,
                 joined.words.gather(2, parent) + by_word,
-                torch.where(by_word, units.gather(2, pair), joined.units.gather(2, parent)),
+                units,
                 joined.forced.gather(2, parent) | pushed,
             )
             links.append(Link(parent, word, log_prob))
