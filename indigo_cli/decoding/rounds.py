@@ -142,6 +142,17 @@ class RoundScores:
     room: Tensor
     budget: Budget | None = None
 
+    def expand(self, width: int) -> "RoundScores":
+        """Give every one of so many places a copy of the only one."""
+
+        def wide(part: Tensor) -> Tensor:
+            return part.expand(-1, width, *part.shape[2:])
+
+        budget = None if self.budget is None else self.budget.expand(width)
+        return RoundScores(
+            wide(self.logits), wide(self.log_z), wide(self.close), wide(self.open), wide(self.room), budget
+        )
+
 
 class RoundRules:
     """What a round must not do, written into its scores.
