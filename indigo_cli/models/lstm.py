@@ -24,7 +24,7 @@ from indigo_cli.nn.embedding import Embeddings
 from indigo_cli.nn.length_inputs import LengthCell, RemainingLength
 from indigo_cli.nn.losses import word_loss
 from indigo_cli.nn.recurrent import GlobalAttention, LstmDecoder, LstmEncoder, Reading, States
-from indigo_cli.nn.units import Progress, UnitCounter
+from indigo_cli.nn.units import Progress, UnitCounter, wished
 
 
 def build(
@@ -147,7 +147,7 @@ class Lstm(nn.Module):
         written, wish = None, batch.source.wish
         if self.counter is not None:
             written = functional.pad(self.counter(target), (1, 0))
-            wish = written[:, -1] if wish is None else wish
+            wish = wished(wish, written[:, -1])
         reading, states = self._read(batch.source, wish)
         rows = torch.cat((target.new_full((len(target), 1), BOS), target), dim=1)
         top = self.decoder(self._inputs(rows, written, None if wish is None else wish[:, None]), states)

@@ -21,7 +21,7 @@ from indigo_cli.nn.embedding import Embeddings
 from indigo_cli.nn.losses import word_loss
 from indigo_cli.nn.positions.appended import APPENDED, AppendedScheme
 from indigo_cli.nn.positions.sinusoidal import Layout, sinusoid
-from indigo_cli.nn.units import Progress, UnitCounter
+from indigo_cli.nn.units import Progress, UnitCounter, wished
 
 MORE_POSITIONS = 64
 """Codes of positions that decoding computes at a time."""
@@ -141,7 +141,7 @@ class Transformer(nn.Module):
         written_SR, wish_S1 = None, None
         if self.counter is not None:
             written_SR = functional.pad(self.counter(target), (1, 0))
-            wish_S1 = batch.source.wish[:, None] if batch.source.wish is not None else written_SR[:, -1:]
+            wish_S1 = wished(batch.source.wish, written_SR[:, -1])[:, None]
         hidden = self.decoder(
             self._embed(rows, self._positions(rows.shape[1], rows.device), written_SR, wish_S1),
             memory,
