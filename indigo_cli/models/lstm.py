@@ -119,6 +119,8 @@ class Lstm(nn.Module):
         self.control = AdaptiveControl(model_dim, dropout) if aca else None
         self.output = Mlp(2 * model_dim, model_dim, dropout)
         initialise(self)
+        if self.control is not None:
+            self.control.feeds.initialise()  # or maps that share a product would start as one wide one
 
     @property
     def greedy_only(self) -> bool:
