@@ -14,7 +14,7 @@ from indigo_cli.core.units import UnitTable
 from indigo_cli.core.vocab import BOS
 from indigo_cli.data.batch import Batch, Source
 from indigo_cli.models.protocol import Losses, StepLogProbs, WordScores
-from indigo_cli.models.serial import Terms, gold_words, places, places_of, step_log_probs
+from indigo_cli.models.serial import Terms, appended_log_probs, appended_losses, gold_words, places, places_of
 from indigo_cli.models.transformer_config import TransformerConfig
 from indigo_cli.nn.blocks import Decoder, DecoderState, Encoder, initialise
 from indigo_cli.nn.embedding import Embeddings
@@ -123,15 +123,12 @@ class Transformer(nn.Module):
 
     def forward(self, batch: Batch, smoothing: float = 0.0) -> Losses:
         """Return the losses of the targets, left to right (Eq. 1), whatever the plan says."""
-        terms = self._terms(batch, smoothing)
-        return Losses(terms.objective, {"word": (terms.word_nll.sum(), batch.num_predictions)}, batch.num_predictions)
+        return appended_losses(self._terms(batch, smoothing), batch)
 
     @torch.no_grad()
     def log_probs(self, batch: Batch) -> StepLogProbs:
         """See `System`; every order of the plan is left to right."""
-        sentences, num_orders, length = batch.plan.orders.shape
-        one = step_log_probs(self._terms(batch, 0.0), batch.lengths, (sentences, 1, length))
-        return StepLogProbs(one.words.expand(-1, num_orders, -1), one.slots.expand(-1, num_orders, -1))
+        return appended_log_probs(self._terms(batch, 0.0), batch)
 
     def _terms(self, batch: Batch, smoothing: float) -> Terms:
         memory = self._encode(batch.source)
