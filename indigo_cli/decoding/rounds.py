@@ -231,14 +231,14 @@ def fit(scores: RoundScores, parent_SB: Tensor, column_SBG: Tensor, log_prob_SBG
         log_prob_SBG: log p of it; that of closing is looked up.
     """
     filled = scores.open & (column_SBG != CLOSED)
-    too_long = torch.zeros_like(filled)
+    closed = column_SBG == CLOSED
     if scores.budget is not None:
         may_close = scores.logits[..., CLOSED] > -torch.inf
         gain = torch.where(may_close, log_prob_SBG - scores.close, torch.inf)
         too_long = scores.budget.over(filled, column_SBG, gain)
-        filled = filled & ~too_long
+        filled, closed = filled & ~too_long, closed | too_long
     over = filled & (filled.cumsum(dim=2) > scores.room[..., None])
-    closed = over | too_long | (column_SBG == CLOSED)
+    closed = over | closed
     word = torch.where(scores.open, torch.where(closed, EOD, column_SBG + FIRST_WORD), PAD)
     log_prob = torch.where(scores.open, torch.where(closed, scores.close, log_prob_SBG), 0.0)
     return Decision(parent_SB, word, log_prob, forced=over.any(dim=2))

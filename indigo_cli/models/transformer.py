@@ -208,11 +208,11 @@ class Transformer(nn.Module):
     ) -> TransformerState:
         """See `SerialDecoder`."""
         state.decoder.cache.choose(parent_SB)
-        word_P, written, wish_P = word_SB.flatten(), state.written, state.wish_P
+        written, wish_P = state.written, state.wish_P
         if self.counter is not None and written is not None and wish_P is not None:
             place, _ = places(parent_SB, len(state.hidden_PD))
-            written, wish_P = self.counter.extend(written.choose(place), word_P), wish_P[place]
-        return self._append(state.decoder, word_P[:, None], state.positions_RD, written, wish_P)
+            written, wish_P = self.counter.extend(written.choose(place), word_SB.flatten()), wish_P[place]
+        return self._append(state.decoder, word_SB.reshape(-1, 1), state.positions_RD, written, wish_P)
 
     def keep(self, state: TransformerState, sentence_index: Tensor) -> TransformerState:
         """See `SerialDecoder`."""
