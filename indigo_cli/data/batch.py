@@ -11,6 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+NO_WISH = -1
+
 
 @dataclass(frozen=True)
 class Source:
@@ -20,7 +22,7 @@ class Source:
         values: (S, X) int64 ids, padded on the right.
         mask: (S, X) bool, True = real.
         wish: (S,) int64: the length that each target is to have, in the recipe's `length_unit`; heeded by systems that
-            count lengths. None = nobody wishes; in training and scoring each target's own length is then the wish.
+            count lengths. `NO_WISH` = its own, which only training and scoring know; None = so it is for all.
     """
 
     values: Tensor

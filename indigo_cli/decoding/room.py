@@ -44,6 +44,7 @@ class Joints:
         self.finish = int(self.own[last[last >= UNK]].min()) if int(last.max()) >= UNK else NO_LIMIT
         self.largest = int(self.own[NUM_SPECIALS - 1 :].max()) + 2 + (self.finish if len(continuing) else 0)
         quote = self.counter.quotes != NO_QUOTE
+        kinds: Tensor
         kinds, self.kind = torch.unique(joints * 4 + self.goes_on * 2 + quote, return_inverse=True)
         self._of_kind, self.kind_goes_on, self._kind_saves = kinds // 4, (kinds // 2 % 2).bool(), kinds % 2
         # Words are counted from the first one on; in other units there is no blank before it.
@@ -63,7 +64,9 @@ class Joints:
         ends = (*joints.shape[:2], 1)
         left = torch.cat((joints.new_full(ends, self._start), joints), dim=2).gather(2, slot_SBA)[..., None]
         right = torch.cat((joints, joints.new_full(ends, self._end)), dim=2).gather(2, slot_SBA)[..., None]
-        extra = _apart(left, self._of_kind) + _apart(self._of_kind, right) - _apart(left, right) - self._kind_saves
+        extra: Tensor = (
+            _apart(left, self._of_kind) + _apart(self._of_kind, right) - _apart(left, right) - self._kind_saves
+        )
         at_end = (slot_SBA == _lengths(surface_SBL)[..., None])[..., None]
         unfinished = torch.where(at_end, self.kind_goes_on, self.ends_inside(surface_SBL)[..., None, None])
         return extra + self.finish * unfinished
@@ -76,7 +79,7 @@ class Joints:
 
     def count(self, surface_SBL: Tensor) -> Tensor:
         """Return (S, B) int64: the units that stand."""
-        return self.counter.lengths(surface_SBL.flatten(0, 1)).unflatten(0, surface_SBL.shape[:2])
+        return self.counter.lengths(surface_SBL.flatten(0, 1)).view(surface_SBL.shape[:2])
 
 
 def _lengths(surface_SBL: Tensor) -> Tensor:

@@ -35,9 +35,7 @@ class RoundSampler:
         sample = torch.arange(self.width, device=scores.room.device).expand(len(growing.rows), -1)
         parent = sample if beam == self.width else torch.zeros_like(sample)  # at first there is one place a sentence
         if beam != self.width:
-            tensors = (scores.logits, scores.log_z, scores.close, scores.open, scores.room)
-            wide = (part.expand(-1, self.width, *part.shape[2:]) for part in tensors)
-            scores = RoundScores(*wide, scores.budget and scores.budget.expand(self.width))
+            scores = scores.expand(self.width)
         slots = scores.open.shape[2]
         lines = self.lines[growing.rows.cpu().numpy()]
         numbers = np.stack(

@@ -142,6 +142,17 @@ class RoundScores:
     room: Tensor
     budget: Budget | None = None
 
+    def expand(self, width: int) -> "RoundScores":
+        """Give every one of so many places a copy of the only one."""
+
+        def wide(part: Tensor) -> Tensor:
+            return part.expand(-1, width, *part.shape[2:])
+
+        budget = None if self.budget is None else self.budget.expand(width)
+        return RoundScores(
+            wide(self.logits), wide(self.log_z), wide(self.close), wide(self.open), wide(self.room), budget
+        )
+
 
 class RoundRules:
     """What a round must not do, written into its scores.
@@ -220,14 +231,14 @@ def fit(scores: RoundScores, parent_SB: Tensor, column_SBG: Tensor, log_prob_SBG
         log_prob_SBG: log p of it; that of closing is looked up.
     """
     filled = scores.open & (column_SBG != CLOSED)
-    too_long = torch.zeros_like(filled)
+    closed = column_SBG == CLOSED
     if scores.budget is not None:
         may_close = scores.logits[..., CLOSED] > -torch.inf
         gain = torch.where(may_close, log_prob_SBG - scores.close, torch.inf)
         too_long = scores.budget.over(filled, column_SBG, gain)
-        filled = filled & ~too_long
+        filled, closed = filled & ~too_long, closed | too_long
     over = filled & (filled.cumsum(dim=2) > scores.room[..., None])
-    closed = over | too_long | (column_SBG == CLOSED)
+    closed = over | closed
     word = torch.where(scores.open, torch.where(closed, EOD, column_SBG + FIRST_WORD), PAD)
     log_prob = torch.where(scores.open, torch.where(closed, scores.close, log_prob_SBG), 0.0)
     return Decision(parent_SB, word, log_prob, forced=over.any(dim=2))

@@ -111,7 +111,8 @@ def generate(
         DataError: a line that is not UTF-8; the lines before it are answered.
     """
     if resume:
-        _check_resumable(source, split, canvas, overwrite=overwrite, count_flops=count_flops)
+        files = (canvas, "" if split else source, length.file if length is not None else "")
+        _check_resumable(files, overwrite=overwrite, count_flops=count_flops)
     else:
         refuse_existing(output, overwrite)
     if form is Format.text and n_best > 1:
@@ -223,14 +224,14 @@ class _BlockText:
         return text
 
 
-def _check_resumable(source: str, split: str, canvas: str, *, overwrite: bool, count_flops: bool) -> None:
+def _check_resumable(files: Sequence[str], *, overwrite: bool, count_flops: bool) -> None:
     """Refuse what goes ill with going on later."""
     if overwrite:
         fix = "give one of the two"
         raise UsageError("--resume keeps what --overwrite deletes", where="--resume", fix=fix)
     if count_flops:
         raise UsageError("what a whole decoding costs is measured in one go", where="--count-flops", fix="leave it out")
-    for path in (canvas, "" if split else source):
+    for path in files:
         if path == STANDARD_STREAM or (os.path.exists(path) and not os.path.isfile(path)):
             what = "standard input or a pipe cannot be read again when decoding goes on"
             raise UsageError(what, where="--resume", fix="name a file with --input, or a --split")

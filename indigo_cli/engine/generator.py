@@ -193,7 +193,7 @@ class Generator:
         wishes = [line.wish for line in lines if line.wish is not None]
         source = collate_source([line.ids for line in lines], wishes).to(self.device)
         sentences = [self._sentence(line) for line in lines]
-        counter = self.hard_length and self.hard_length.counter
+        counter = None if self.hard_length is None else self.hard_length.counter
         with self.runtime.autocast(self.device):
             found = self._searcher.search(source, sentences, width=width, distinct=distinct, counter=counter)
         return [

@@ -160,10 +160,12 @@ def make_wisher(run: LoadedRun, option: LengthOption | None, *, limited: bool = 
         limited: The search itself heeds wishes, so that any system can have them.
 
     Raises:
-        UsageError: wishes that nobody would heed, or none where the run does not say its ratio.
+        UsageError: wishes that nobody would heed, or in another unit than the run learnt, or none where the run does
+            not say its ratio.
     """
     unit = run.length_unit
     if unit is not None:
+        _check_unit(run, unit)
         return Wisher(run.codecs, unit, option or LengthOption(ratio=_trained_ratio(run, unit)))
     if option is None:
         return None
@@ -171,7 +173,8 @@ def make_wisher(run: LoadedRun, option: LengthOption | None, *, limited: bool = 
         raise UsageError(
             f"this run has not learnt to follow a length ({run.folder.path})",
             where="--length",
-            fix='train a transformer with model.positions = "ldpe", or InDIGO with model.length_control = "ldpe"',
+            fix='keep to it by --hard-length, or train one that learns it: model.positions = "ldpe" of a transformer, '
+            "model.length_control of others",
         )
     return Wisher(run.codecs, getattr(run.recipe.model, "length_unit", "character"), option)
 
@@ -183,6 +186,15 @@ def note_ratio(wisher: Wisher | None, option: LengthOption | None) -> None:
             f"no length is asked for (--length): each output is to have {wisher.option.ratio:.4g} times the "
             f"{wisher.unit}s of its source, the ratio of training"
         )
+
+
+def _check_unit(run: LoadedRun, unit: LengthUnit) -> None:
+    """Refuse a unit that was set after training: the weights would load, and mean something else."""
+    for one in (run, *run.others):
+        fact = one.folder.facts.get(RATIO_FACT)
+        if isinstance(fact, dict) and fact.get("unit", unit) != unit:
+            what = f"the run learnt lengths in the unit {fact['unit']!r}, not {unit!r}"
+            raise UsageError(what, where="model.length_unit", fix="leave it out of --set")
 
 
 def _trained_ratio(run: LoadedRun, unit: LengthUnit) -> float:

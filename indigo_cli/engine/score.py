@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from indigo_cli.core import console
 from indigo_cli.core.chunks import chunked
 from indigo_cli.core.order import Order, stages
-from indigo_cli.core.units import unit_table
+from indigo_cli.data.batch import NO_WISH
 from indigo_cli.data.batching import PAIRS_PER_TOKEN, token_batches
 from indigo_cli.data.collate import collate
 from indigo_cli.data.files import read_lines, refuse_existing
@@ -70,7 +70,6 @@ class Scorer:
         self.run, self.device, self.runtime = run, device, runtime
         self.in_rounds = in_rounds(run)
         self.batch_tokens: int = run.recipe.train.batch_tokens
-        self._table = None if run.length_unit is None else unit_table(run.codecs.target, run.length_unit)
 
     def blocks(
         self, items: Iterable[Item], orders: Orders, processes: Processes | None = None
@@ -137,9 +136,9 @@ class Scorer:
 
     def _wishes(self, items: Sequence[Item]) -> list[int]:
         """Return the length that each target was to have; nothing where none was wished, so that it is its own."""
-        if self._table is None or all(item.wish is None for item in items):
+        if self.run.length_unit is None or all(item.wish is None for item in items):
             return []
-        return [self._table.count(item.target) if item.wish is None else item.wish for item in items]
+        return [NO_WISH if item.wish is None else item.wish for item in items]
 
     def _is_replayed(self, item: Item) -> bool:
         """Tell whether a hypothesis grew in rounds from given words, which no pass over the target sees stand."""

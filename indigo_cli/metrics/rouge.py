@@ -8,6 +8,9 @@ With `rouge_bytes` outputs are cut after so many bytes, as the official script d
 through the middle of a word, but never of a character; references stay whole. Recall is reported then: it cannot be
 raised by writing more than the limit.
 
+The official script averages over references unless it is told to take the best (`-f B`), so figures of papers on
+DUC-2004, which has four a headline, are not to be compared with these.
+
 Source: Lin 2004 (ROUGE: a package for automatic evaluation of summaries), sections 2 and 3.
 """
 

@@ -17,14 +17,14 @@ from indigo_cli.core.vocab import BOS
 from indigo_cli.data.batch import Batch, Source
 from indigo_cli.models.lstm_config import LstmConfig
 from indigo_cli.models.protocol import Losses, StepLogProbs, WordScores
-from indigo_cli.models.serial import Terms, gold_words, places, places_of, step_log_probs
+from indigo_cli.models.serial import Terms, appended_log_probs, appended_losses, gold_words, places, places_of
 from indigo_cli.nn.adaptive_control import AdaptiveControl, Mlp
 from indigo_cli.nn.blocks import initialise
 from indigo_cli.nn.embedding import Embeddings
 from indigo_cli.nn.length_inputs import LengthCell, RemainingLength
 from indigo_cli.nn.losses import word_loss
 from indigo_cli.nn.recurrent import GlobalAttention, LstmDecoder, LstmEncoder, Reading, States
-from indigo_cli.nn.units import Progress, UnitCounter
+from indigo_cli.nn.units import Progress, UnitCounter, wished
 
 
 def build(
@@ -119,6 +119,8 @@ class Lstm(nn.Module):
         self.control = AdaptiveControl(model_dim, dropout) if aca else None
         self.output = Mlp(2 * model_dim, model_dim, dropout)
         initialise(self)
+        if self.control is not None:
+            self.control.feeds.initialise()  # or maps that share a product would start as one wide one
 
     @property
     def greedy_only(self) -> bool:
@@ -132,22 +134,19 @@ class Lstm(nn.Module):
 
     def forward(self, batch: Batch, smoothing: float = 0.0) -> Losses:
         """Return the losses of the targets, left to right (Eq. 16), whatever the plan says."""
-        terms = self._terms(batch, smoothing)
-        return Losses(terms.objective, {"word": (terms.word_nll.sum(), batch.num_predictions)}, batch.num_predictions)
+        return appended_losses(self._terms(batch, smoothing), batch)
 
     @torch.no_grad()
     def log_probs(self, batch: Batch) -> StepLogProbs:
         """See `System`; every order of the plan is left to right."""
-        sentences, num_orders, length = batch.plan.orders.shape
-        one = step_log_probs(self._terms(batch, 0.0), batch.lengths, (sentences, 1, length))
-        return StepLogProbs(one.words.expand(-1, num_orders, -1), one.slots.expand(-1, num_orders, -1))
+        return appended_log_probs(self._terms(batch, 0.0), batch)
 
     def _terms(self, batch: Batch, smoothing: float) -> Terms:
         target, lengths = batch.target, batch.lengths
         written, wish = None, batch.source.wish
         if self.counter is not None:
             written = functional.pad(self.counter(target), (1, 0))
-            wish = written[:, -1] if wish is None else wish
+            wish = wished(wish, written[:, -1])
         reading, states = self._read(batch.source, wish)
         rows = torch.cat((target.new_full((len(target), 1), BOS), target), dim=1)
         top = self.decoder(self._inputs(rows, written, None if wish is None else wish[:, None]), states)

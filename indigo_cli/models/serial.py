@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from indigo_cli.core.vocab import EOD, FIRST_WORD
-from indigo_cli.models.protocol import StepLogProbs
+from indigo_cli.data.batch import Batch
+from indigo_cli.models.protocol import Losses, StepLogProbs
 
 
 def with_eod(words_NT: Tensor, lengths_N: Tensor) -> tuple[Tensor, Tensor]:
@@ -79,6 +80,18 @@ def step_log_probs(
     if end_has_slot:
         words = words + torch.where(before_end, 0.0, slots)
     return StepLogProbs(words, torch.where(before_end, slots, 0.0)[:, :, :length])
+
+
+def appended_losses(terms: Terms, batch: Batch) -> Losses:
+    """Return the losses of a system that only appends, with one term a word: no slot is chosen."""
+    return Losses(terms.objective, {"word": (terms.word_nll.sum(), batch.num_predictions)}, batch.num_predictions)
+
+
+def appended_log_probs(terms: Terms, batch: Batch) -> StepLogProbs:
+    """Return the same terms for every order of the plan: each is left to right."""
+    sentences, num_orders, length = batch.plan.orders.shape
+    one = step_log_probs(terms, batch.lengths, (sentences, 1, length))
+    return StepLogProbs(one.words.expand(-1, num_orders, -1), one.slots.expand(-1, num_orders, -1))
 
 
 def log_probs_of(nll: Tensor) -> Tensor:

@@ -14,14 +14,14 @@ from indigo_cli.core.units import UnitTable
 from indigo_cli.core.vocab import BOS
 from indigo_cli.data.batch import Batch, Source
 from indigo_cli.models.protocol import Losses, StepLogProbs, WordScores
-from indigo_cli.models.serial import Terms, gold_words, places, places_of, step_log_probs
+from indigo_cli.models.serial import Terms, appended_log_probs, appended_losses, gold_words, places, places_of
 from indigo_cli.models.transformer_config import TransformerConfig
 from indigo_cli.nn.blocks import Decoder, DecoderState, Encoder, initialise
 from indigo_cli.nn.embedding import Embeddings
 from indigo_cli.nn.losses import word_loss
 from indigo_cli.nn.positions.appended import APPENDED, AppendedScheme
 from indigo_cli.nn.positions.sinusoidal import Layout, sinusoid
-from indigo_cli.nn.units import Progress, UnitCounter
+from indigo_cli.nn.units import Progress, UnitCounter, wished
 
 MORE_POSITIONS = 64
 """Codes of positions that decoding computes at a time."""
@@ -123,15 +123,12 @@ class Transformer(nn.Module):
 
     def forward(self, batch: Batch, smoothing: float = 0.0) -> Losses:
         """Return the losses of the targets, left to right (Eq. 1), whatever the plan says."""
-        terms = self._terms(batch, smoothing)
-        return Losses(terms.objective, {"word": (terms.word_nll.sum(), batch.num_predictions)}, batch.num_predictions)
+        return appended_losses(self._terms(batch, smoothing), batch)
 
     @torch.no_grad()
     def log_probs(self, batch: Batch) -> StepLogProbs:
         """See `System`; every order of the plan is left to right."""
-        sentences, num_orders, length = batch.plan.orders.shape
-        one = step_log_probs(self._terms(batch, 0.0), batch.lengths, (sentences, 1, length))
-        return StepLogProbs(one.words.expand(-1, num_orders, -1), one.slots.expand(-1, num_orders, -1))
+        return appended_log_probs(self._terms(batch, 0.0), batch)
 
     def _terms(self, batch: Batch, smoothing: float) -> Terms:
         memory = self._encode(batch.source)
@@ -141,7 +138,7 @@ class Transformer(nn.Module):
         written_SR, wish_S1 = None, None
         if self.counter is not None:
             written_SR = functional.pad(self.counter(target), (1, 0))
-            wish_S1 = batch.source.wish[:, None] if batch.source.wish is not None else written_SR[:, -1:]
+            wish_S1 = wished(batch.source.wish, written_SR[:, -1])[:, None]
         hidden = self.decoder(
             self._embed(rows, self._positions(rows.shape[1], rows.device), written_SR, wish_S1),
             memory,
@@ -211,11 +208,11 @@ class Transformer(nn.Module):
     ) -> TransformerState:
         """See `SerialDecoder`."""
         state.decoder.cache.choose(parent_SB)
-        word_P, written, wish_P = word_SB.flatten(), state.written, state.wish_P
+        written, wish_P = state.written, state.wish_P
         if self.counter is not None and written is not None and wish_P is not None:
             place, _ = places(parent_SB, len(state.hidden_PD))
-            written, wish_P = self.counter.extend(written.choose(place), word_P), wish_P[place]
-        return self._append(state.decoder, word_P[:, None], state.positions_RD, written, wish_P)
+            written, wish_P = self.counter.extend(written.choose(place), word_SB.flatten()), wish_P[place]
+        return self._append(state.decoder, word_SB.reshape(-1, 1), state.positions_RD, written, wish_P)
 
     def keep(self, state: TransformerState, sentence_index: Tensor) -> TransformerState:
         """See `SerialDecoder`."""

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from indigo_cli.core.units import Joint, UnitTable
 from indigo_cli.core.vocab import PAD
+from indigo_cli.data.batch import NO_WISH
 
 
 @dataclass(frozen=True)
@@ -121,6 +122,11 @@ class UnitCounter(nn.Module):
             dense=(joints & Joint.LAST_DENSE) > 0,
             open_quotes=progress.open_quotes ^ toggles_PQ,
         )
+
+
+def wished(wish_S: Tensor | None, own_S: Tensor) -> Tensor:
+    """Return (S,) int64: the wishes of a source (see `Source`), the targets' own lengths where there is none."""
+    return own_S if wish_S is None else torch.where(wish_S == NO_WISH, own_S, wish_S)
 
 
 def _shift(values_ST: Tensor, *, first: bool) -> Tensor:

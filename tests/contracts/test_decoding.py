@@ -21,7 +21,7 @@ from tests.tensors import assert_close
 every_system = pytest.mark.parametrize("system", SERIAL)
 CHOOSE = random.Random(0)
 SOURCES = [[CHOOSE.randrange(A, E + 1) for _ in range(length)] for length in (1, 7, 3, 5, 2)]
-SEEDS = {"lstm": 14}
+SEEDS = {"lstm": 18}
 """Of parameters with which sentences end at different lengths, where 8 is none."""
 SEARCHES = {
     "joint": (DecodeConfig(search="joint"), False),

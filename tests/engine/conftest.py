@@ -24,6 +24,15 @@ def transformer(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def lstm(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of the LSTM with adaptive control."""
+    run = tmp_path_factory.mktemp("lstm") / "run"
+    options = ("model.system=lstm", "model.aca=true", "order.name=l2r", "train.learning_rate=1e-2")
+    tiny.train(run, *options, "train.max_steps=80", "train.validate_every=80")
+    return run
+
+
+@pytest.fixture(scope="session")
 def position_first(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that chooses the slot before the word."""
     run = tmp_path_factory.mktemp("position_first") / "run"

@@ -14,6 +14,7 @@ from indigo_cli.engine import generate as generate_module
 from indigo_cli.engine.generate import GenerateSummary, generate
 from indigo_cli.engine.generator import Generator
 from indigo_cli.engine.kept_blocks import KeptBlocks
+from indigo_cli.engine.length_wish import LengthOption
 from indigo_cli.engine.lines import EncodedLine
 from indigo_cli.engine.prepare import prepare
 from indigo_cli.errors import DataError, RunError, UsageError
@@ -218,11 +219,12 @@ def test_what_cannot_go_on_is_refused(
     assert refused.status == 2 and os.listdir(tmp_path) == ["in.txt"]
 
 
-@pytest.mark.parametrize("option", ["source", "canvas"])
+@pytest.mark.parametrize("option", ["source", "canvas", "length"])
 def test_a_pipe_by_name_cannot_be_read_again(work: Work, tmp_path: Path, option: str) -> None:
-    os.mkfifo(tmp_path / "pipe")
+    pipe = str(tmp_path / "pipe")
+    os.mkfifo(pipe)
     with pytest.raises(UsageError, match="pipe cannot be read again"):
-        work(**{option: str(tmp_path / "pipe")})
+        work(**{option: LengthOption(file=pipe) if option == "length" else pipe})
 
 
 def test_outputs_for_train_are_targets_to_train_on(tiny: Tiny, tmp_path: Path) -> None:

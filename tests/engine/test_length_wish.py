@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,19 +17,22 @@ from indigo_cli.data.corpus import Corpus
 from indigo_cli.data.traces_file import TraceRecord, read_traces
 from indigo_cli.engine import generate as generate_module
 from indigo_cli.engine.generate import generate
+from indigo_cli.engine.generator import Generator
 from indigo_cli.engine.length_wish import LengthOption, length_option
+from indigo_cli.engine.lines import EncodedLine
 from indigo_cli.engine.loaded_run import load_ensemble, load_run
 from indigo_cli.engine.outputs import read_output
 from indigo_cli.engine.runtime import Runtime
 from indigo_cli.engine.score import score
 from indigo_cli.engine.sweep import sweep
-from indigo_cli.errors import DataError, IndigoError, UsageError
+from indigo_cli.errors import DataError, IndigoError, RunError, UsageError
 from tests.engine.test_generate import piped
 from tests.ranks import on_ranks
 from tests.runs import multiply_weights
 from tests.tiny import Tiny
 
 LENGTH = ("model.system=transformer", "order.name=l2r", "model.positions=ldpe+pe", "train.validate_decode=4")
+LSTM = ("model.system=lstm", "order.name=l2r", "model.length_control=lenemb", "model.decoder_layers=1")
 LINES = ["ant bee cat dog", "", "lærk koi", "gnu hen ibis jay koi", "ant"]
 CPU = torch.device("cpu")
 
@@ -148,12 +151,33 @@ def test_several_processes_write_the_bytes_of_one(
     assert {record.wish for record in read_traces(tmp_path / "one.jsonl")[1]} == set(range(3, 23))
 
 
-def test_a_resumed_decoding_is_the_same_and_needs_the_same_wishes(decode: Decode, run: Path, tmp_path: Path) -> None:
-    source, asked = write(tmp_path / "in", *LINES), write(tmp_path / "lengths", 3, 1, 4, 15, 9)
-    out = tmp_path / "out"
-    generate(run, source=source, output=str(out), length=length_option("", asked), resume=True)
-    generate(run, source=source, output=str(tmp_path / "other"), length=length_option("", asked))
-    assert out.read_bytes() == (tmp_path / "other").read_bytes()
+def test_a_resumed_decoding_is_the_same_and_needs_the_same_wishes(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stopped at the third of five blocks; any other way to ask is refused then, also if it comes to the same."""
+    monkeypatch.setattr(generate_module, "block_size", lambda n_best: 1)
+    source, lengths = write(tmp_path / "in", *LINES), [3, 1, 4, 15, 9]
+    asked, whole, out = length_option("", write(tmp_path / "lengths", *lengths)), tmp_path / "whole", tmp_path / "out"
+    resume = partial(generate, run, source=source, output=str(out), form=Format.jsonl, resume=True)
+    generate(run, source=source, output=str(whole), form=Format.jsonl, length=asked)
+    decode, searched = Generator.decode, list[int]()
+
+    def failing(generator: Generator, block: Sequence[EncodedLine]) -> Any:
+        if block[0].number == 2 and not searched:
+            raise RunError("power cut")
+        searched.extend(line.number for line in block if out.with_name("out.parts").exists() and line.number > 1)
+        return decode(generator, block)
+
+    monkeypatch.setattr(Generator, "decode", failing)
+    with pytest.raises(RunError):
+        resume(length=asked)
+    other = length_option("", write(tmp_path / "other", *lengths[:-1], 10))
+    for refused in (other, None, length_option("3"), length_option("source"), length_option("", "", 2.0)):
+        with pytest.raises(UsageError, match="--length"):
+            resume(length=refused)
+    searched.append(-1)
+    resume(length=asked)
+    assert searched == [-1, 2, 3, 4] and out.read_bytes() == whole.read_bytes()
 
 
 def test_contract_2_score_of_traces_gives_their_log_probs(decode: Decode, run: Path, tmp_path: Path) -> None:
@@ -190,6 +214,32 @@ def test_contract_2_for_words_in_any_order(decode: Decode, tiny: Tiny, tmp_path:
     for record in records:
         if record.tokens:
             assert found[record.id, record.rank] == pytest.approx(record.log_prob, rel=1e-5, abs=1e-4)
+
+
+@pytest.mark.parametrize("system", ["transformer", "indigo", "lstm"])
+def test_targets_without_a_wish_have_their_own_length_whatever_their_neighbours_wish(
+    run: Path, tiny: Tiny, decode: Decode, tmp_path: Path, system: str
+) -> None:
+    """In one batch, with the numbers that each has in a file of its kind."""
+    if system != "transformer":
+        run = tmp_path / "run"
+        order = {"indigo": ("order.name=rnd", "model.length_control=ldpe"), "lstm": LSTM}[system]
+        tiny.train(run, *order)
+        multiply_weights(run, 2.0)
+    decode("", write(tmp_path / "lengths", 3, 1, 4, 15, 9), of=run)
+    header, *rows = (tmp_path / "out.traces.jsonl").read_text(encoding="utf-8").splitlines()
+    told = [{**json.loads(row), "wish": 30} for row in rows]
+    bare = [{key: value for key, value in row.items() if key != "wish"} for row in told]
+    scores: dict[str, list[float]] = {}
+    for name, kept in {"told": told, "bare": bare, "mixed": [*told[:3], *bare[3:]]}.items():
+        traces = tmp_path / f"{name}.traces.jsonl"
+        traces.write_text("\n".join([header, *map(json.dumps, kept)]) + "\n", encoding="utf-8")
+        score(run, source=str(tmp_path / "in.txt"), target=str(traces), output=str(tmp_path / name))
+        scored = [json.loads(line) for line in (tmp_path / name).read_text().splitlines()[1:]]
+        scores[name] = [row["log_probs"][0] for row in scored if row["orders"] != [[]]]
+    count = sum(bool(row["tokens"]) for row in told[:3])
+    assert scores["mixed"] == pytest.approx(scores["told"][:count] + scores["bare"][count:], abs=1e-4, rel=1e-5)
+    assert scores["bare"][count:] != pytest.approx(scores["told"][count:], abs=1e-3)
 
 
 def test_score_of_a_split_takes_the_lengths_of_the_targets(run: Path, tiny: Tiny, tmp_path: Path) -> None:
@@ -256,6 +306,13 @@ def test_options_that_say_no_length(args: tuple[Any, ...], message: str) -> None
     with pytest.raises(UsageError, match=message) as caught:
         length_option(*args)
     assert caught.value.where and caught.value.fix
+
+
+def test_a_unit_that_the_run_did_not_learn_is_refused(decode: Decode) -> None:
+    for args in ((), ("5",)):
+        with pytest.raises(UsageError, match="'character', not 'byte'") as caught:
+            decode(*args, overrides=["model.length_unit=byte"])
+        assert caught.value.where == "model.length_unit"
 
 
 def test_a_run_that_learnt_no_lengths_refuses_them(tiny: Tiny, decode: Decode) -> None:

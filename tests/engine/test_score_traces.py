@@ -17,7 +17,7 @@ L2R = ("order.name=l2r",)
 
 
 class TestTraces:
-    @pytest.mark.parametrize("name", ["tiny", "transformer", "scaled", "position_first"])
+    @pytest.mark.parametrize("name", ["tiny", "transformer", "lstm", "scaled", "position_first"])
     @pytest.mark.slow
     def test_a_trained_model_scores_what_it_decoded(
         self, name: str, request: pytest.FixtureRequest, scored: Score, tmp_path: Path, tiny: Tiny

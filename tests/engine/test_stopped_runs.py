@@ -21,6 +21,14 @@ from tests.runs import log_of, names_in, same, state_of, training_rows, valid_ro
 from tests.tiny import Tiny
 
 INDIGO = ("train.accumulate=2", "model.dropout=0.3")
+LSTM = (
+    *INDIGO,
+    "model.system=lstm",
+    "model.aca=true",
+    "model.encoder_layers=2",
+    "model.decoder_layers=2",
+    "order.name=l2r",
+)
 
 
 @pytest.fixture
@@ -69,6 +77,22 @@ class TestSignals:
         assert not [name for name in names if name.startswith(".")]
         assert [row["step"] for row in training_rows(tmp_path / "run")] == list(range(1, step + 1))
         tiny.train(tmp_path / "run", *INDIGO, resume=True)
+        assert same(state_of(whole), state_of(tmp_path / "run"))
+        assert training_rows(whole) == training_rows(tmp_path / "run")
+
+    def test_an_lstm_that_is_resumed_ends_with_the_same_weights(
+        self,
+        tiny: Tiny,
+        undisturbed: Callable[..., Path],
+        tmp_path: Path,
+        at_batch: Callable[[int, Callable[[], None]], None],
+    ) -> None:
+        """Its library kernels draw their dropout themselves, between layers."""
+        whole = undisturbed(*LSTM)
+        at_batch(7, lambda: os.kill(os.getpid(), signal.SIGTERM))
+        with pytest.raises(SystemExit):
+            tiny.train(tmp_path / "run", *LSTM)
+        tiny.train(tmp_path / "run", *LSTM, resume=True)
         assert same(state_of(whole), state_of(tmp_path / "run"))
         assert training_rows(whole) == training_rows(tmp_path / "run")
 

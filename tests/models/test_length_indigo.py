@@ -11,6 +11,7 @@ from torch import Tensor
 
 from indigo_cli.core.order import order_to_slots, slots_to_anchors
 from indigo_cli.core.vocab import EOD, FIRST_WORD
+from indigo_cli.data.batch import NO_WISH
 from indigo_cli.data.collate import collate, collate_source
 from indigo_cli.models import MODELS
 from tests import reference
@@ -73,6 +74,9 @@ def test_log_probs_are_those_of_the_slow_implementation(scheme: str) -> None:
             words, slots = slow(model, scheme, source, target, order, length)
             assert_near(found.words[row, 0, : len(words)], words, atol=1e-5)
             assert_near(found.slots[row, 0, : len(slots)], slots, atol=1e-5)
+    mixed = model.log_probs(collate([""] * 4, sources, targets, alone, wishes=[25, NO_WISH, 9, NO_WISH]))
+    for row, expected in enumerate((told, own, told, own)):
+        assert_close(mixed.words[row], expected.words[row], atol=1e-5)
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)

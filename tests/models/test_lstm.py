@@ -9,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from indigo_cli.core.vocab import BOS, EOD, EOS, FIRST_WORD
+from indigo_cli.models import MODELS
 from indigo_cli.models.lstm_config import LstmConfig
 from tests.models.tiny import A, B, C, D, E, make_batch, make_system, play, word_log_probs
 from tests.tensors import assert_close
@@ -204,6 +205,21 @@ def test_the_memory_follows_its_hypothesis() -> None:
         assert_close(state.memory[place], alone.memory[0])
         assert_close(state.features[place], alone.features[0])
     assert (state.memory[0] - state.memory[1]).abs().max() > 1e-2, "or the memory would say nothing"
+
+
+def test_every_gate_starts_as_wide_as_any_other_linear_map() -> None:
+    """Xavier of each map alone: numbers up to sqrt(6 / (in + out)), also where several maps share a product."""
+    width = 64
+    torch.manual_seed(0)
+    model = MODELS["lstm"].build(
+        LstmConfig(model_dim=width, aca=True), source_size=9, target_size=9, ordered_source=True
+    )
+    feeds = model.control.feeds
+    for part in (*feeds.inner.weight.chunk(3), model.control.update.inner.weight, model.output.inner.weight):
+        assert part.abs().max().item() == pytest.approx((6 / (3 * width)) ** 0.5, rel=0.01)
+    for part in (*feeds.outer, model.control.update.outer.weight, model.output.outer.weight):
+        assert part.abs().max().item() == pytest.approx((6 / (2 * width)) ** 0.5, rel=0.01)
+    assert not feeds.inner.bias.any() and not feeds.bias.any()
 
 
 def test_settings_that_make_no_sense() -> None:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from indigo_cli.core.units import UnitTable
 from indigo_cli.data.batch import Source
 from indigo_cli.nn.positions.appended import APPENDED
-from indigo_cli.nn.units import UnitCounter
+from indigo_cli.nn.units import UnitCounter, wished
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Budget(nn.Module):
 
     def wish(self, source: Source, target_ST: Tensor) -> Tensor:
         """Return (S,) int64: the wishes of the sources; where nobody wishes, what the targets weigh."""
-        return self.counter.bag_lengths(target_ST) if source.wish is None else source.wish
+        return wished(source.wish, self.counter.bag_lengths(target_ST))
 
     def weigh(self, words: Tensor) -> Tensor:
         """Return the weight of each word, int64; boundaries and padding have none."""
