@@ -31,6 +31,11 @@ from tests.models.tiny import (
     word_log_probs,
 )
 
+SEEDS = {"lstm": 4}
+"""Of weights with which some outputs end and others are too long."""
+READS_IN_ORDER = ("lstm",)
+"""Systems whose encoder knows no bags: preprocessing sorts them (CONTRACT, corpus folder)."""
+
 every_system = pytest.mark.parametrize("system", SERIAL)
 
 
@@ -72,7 +77,8 @@ class TestSearch:
     @pytest.mark.parametrize("scale", [1.0, 3.0])
     def test_a_trace_costs_what_teacher_forcing_says(self, system: str, scale: float) -> None:
         """CONTRACT number 2, also with the large logits of a trained model (PERFORMANCE.md, trap 1)."""
-        model, sources, seen = make_system(system, tokens=2, scale=scale, seed=0), [[A, B], [], [B, B, A, UNK]], set()
+        model = make_system(system, tokens=2, scale=scale, seed=SEEDS.get(system, 0))
+        sources, seen = [[A, B], [], [B, B, A, UNK]], set()
         for source, found in zip(sources, search(model, sources, beam=8, limit=5), strict=True):
             for h in found:
                 whole = wanted = -nll(model, source, h.trace.tokens(), h.trace.order())
@@ -135,13 +141,15 @@ class TestSearch:
         assert len({(h.trace.slots(), h.finished) for h in found}) == len(found)
         assert all(set(h.trace.tokens()) <= {UNK} for h in found)
 
-    def test_the_order_of_a_bag_tells_nothing(self, system: str) -> None:
-        bag, shuffled = [A, C, B, A, E], [E, A, A, B, C]
-        model = make_system(system, ordered_source=False)
-        (one,), (two,) = (search(model, [source], beam=3, limit=6) for source in (bag, shuffled))
-        assert [h.trace.tokens() for h in one] == [h.trace.tokens() for h in two]
-        assert [h.trace.log_prob for h in one] == pytest.approx([h.trace.log_prob for h in two], rel=1e-4)
-        order = slots_to_order(range(3))
-        assert nll(model, bag, [A, B, C], order) == pytest.approx(nll(model, shuffled, [A, B, C], order), rel=1e-5)
-        ordered = make_system(system, ordered_source=True)
-        assert abs(nll(ordered, bag, [A, B, C], order) - nll(ordered, shuffled, [A, B, C], order)) > 1e-3
+
+@pytest.mark.parametrize("system", [system for system in SERIAL if system not in READS_IN_ORDER])
+def test_the_order_of_a_bag_tells_nothing(system: str) -> None:
+    bag, shuffled = [A, C, B, A, E], [E, A, A, B, C]
+    model = make_system(system, ordered_source=False)
+    (one,), (two,) = (search(model, [source], beam=3, limit=6) for source in (bag, shuffled))
+    assert [h.trace.tokens() for h in one] == [h.trace.tokens() for h in two]
+    assert [h.trace.log_prob for h in one] == pytest.approx([h.trace.log_prob for h in two], rel=1e-4)
+    order = slots_to_order(range(3))
+    assert nll(model, bag, [A, B, C], order) == pytest.approx(nll(model, shuffled, [A, B, C], order), rel=1e-5)
+    ordered = make_system(system, ordered_source=True)
+    assert abs(nll(ordered, bag, [A, B, C], order) - nll(ordered, shuffled, [A, B, C], order)) > 1e-3

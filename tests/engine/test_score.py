@@ -32,9 +32,9 @@ def test_neither_batches_nor_blocks_change_a_row(
         assert [strip(row) for row in other] == [strip(row) for row in usual]
     seen: list[tuple[int, int]] = []
 
-    def count(ids: Any, sources: Any, targets: Any, orders: Any) -> Any:
+    def count(ids: Any, sources: Any, targets: Any, orders: Any, **wishes: Any) -> Any:
         seen.append((len(ids) * len(orders[0]) * max(map(len, targets)), len({len(o) for o in orders})))
-        return collate(ids, sources, targets, orders)
+        return collate(ids, sources, targets, orders, **wishes)
 
     monkeypatch.setattr("indigo_cli.engine.score.collate", count)
     scored(tiny.run, "train.batch_tokens=30", split="train", **options)
