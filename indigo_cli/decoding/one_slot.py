@@ -47,6 +47,7 @@ class OneSlot:
     """
 
     greedy_only = False
+    counts_length = False
 
     def __init__(self, decoder: ParallelDecoder, *, close_penalty: float = 0.0) -> None:
         if not (decoder.can_wait and decoder.chooses_slots):

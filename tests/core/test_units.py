@@ -1,6 +1,7 @@
 """Units: counts of tokens against the length of the detokenised text, and the cases where the two differ."""
 
 from collections import Counter
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -11,7 +12,7 @@ from indigo_cli.core.text import SideCodec
 from indigo_cli.core.units import UNITS, LengthUnit, UnitTable, unit_table
 from indigo_cli.core.vocab import UNK, Vocabulary
 
-ORACLES = {
+ORACLES: dict[str, Callable[[str], int]] = {
     "character": len,
     "byte": lambda text: len(text.encode()),
     "word": lambda text: len(text.split()),
