@@ -2,7 +2,7 @@
 
 Every word of a hypothesis that stands somewhere in the source counts, a repeated one each time, as in the authors'
 program; so a longer hypothesis has more chances, which is what a headline of a given length needs. Words are those of
-the run's tokenizers, put together from their pieces, in lower case, and have a letter: punctuation and numbers do not
+the run's tokenizers, put together from their pieces, in lower case; punctuation does not
 count, nor do unknown words.
 
 Source: Takase & Okazaki 2019 (NAACL), section 4: from 20 hypotheses, with and without stems.
@@ -71,11 +71,11 @@ class _Words:
         self._word = remember(self._compared)
 
     def of(self, pieces: Sequence[str]) -> list[str]:
-        """Return the words that have a letter."""
+        """Return the words, punctuation left out."""
         tokens = pieces if self.codec.bpe is None else bpe.join(pieces)
         return [word for word in map(self._word, tokens) if word]
 
     def _compared(self, token: str) -> str:
-        """Return what is compared of a token, its escapes undone; nothing of one without a letter."""
+        """Return what is compared of a token, its escapes undone; nothing of punctuation."""
         word = self.codec.text([token]).strip().lower()
-        return self._stem(word) if any(map(str.isalpha, word)) and UNKNOWN not in word else ""
+        return self._stem(word) if any(map(str.isalnum, word)) and UNKNOWN not in word else ""

@@ -47,7 +47,7 @@ def reranker(*, merges: int | None, tokenizer: str = "moses", known: Sequence[st
     [
         ("dogs ran", 2),
         ("Dogs Ran the THE", 4),  # case is no difference; each time counts
-        ("1,000 5 6 & < : .", 0),  # no letter
+        ("1,000 5 6 7 & < : .", 3),  # numbers are words, punctuation is not
         ("do n't run", 2),  # do, n, 't, run
         ("don't run", 3),  # don, 't, run
         ("generator cats", 0),
