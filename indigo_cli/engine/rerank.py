@@ -2,8 +2,8 @@
 
 Every word of a hypothesis that stands somewhere in the source counts, a repeated one each time, as in the authors'
 program; so a longer hypothesis has more chances, which is what a headline of a given length needs. Words are those of
-the run's tokenizers, put together from their pieces, in lower case; punctuation does not
-count, nor do unknown words.
+the run's tokenizers, put together from their pieces, in lower case; punctuation and
+unknown words do not count.
 
 Source: Takase & Okazaki 2019 (NAACL), section 4: from 20 hypotheses, with and without stems.
 """
