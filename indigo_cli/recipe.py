@@ -90,10 +90,6 @@ LATER: dict[str, tuple[str, ...]] = {
     "evaluate.metrics": PLANNED_METRICS,
 }
 """Values of the contract that this version does not have."""
-UNUSED_KEYS: dict[str, tuple[str, ...]] = {
-    "model": (),
-}
-"""Keys of the contract that nothing reads yet: accepted and named on stderr."""
 NAMES: dict[tuple[str, str], Sequence[str]] = {
     ("data", "task"): tuple(TASKS),
     ("order", "name"): (*ORDERS, SEARCHED, "file"),
@@ -281,14 +277,12 @@ class _Draft:
         return value
 
     def without_unused(self, name: str, cls: type[Any], table: Mapping[str, Any], system: str) -> dict[str, Any]:
-        """Return the table without the keys that only another system knows or nothing reads yet; note each."""
-        own = {known.name: known.default for known in dataclasses.fields(cls)}
+        """Return the table without the keys that only another system knows; note each."""
+        own = {known.name for known in dataclasses.fields(cls)}
         others = _keys_of(_section_classes()[name])
         kept: dict[str, Any] = {}
         for key, value in table.items():
-            if key in UNUSED_KEYS.get(name, ()) and value != own.get(key, dataclasses.MISSING):
-                self.notes.append(f"{name}.{key} has no effect in this version")
-            elif key in others and key not in own:
+            if key in others and key not in own:
                 self.notes.append(f'{name}.{key} has no effect with model.system = "{system}"')
             else:
                 kept[key] = value
