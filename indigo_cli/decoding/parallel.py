@@ -14,7 +14,7 @@ from torch import Tensor
 from indigo_cli.core.trace import GenerationTrace, Hypothesis, Insertion
 from indigo_cli.core.vocab import EOD, PAD
 from indigo_cli.data.batch import Source
-from indigo_cli.decoding.closed import Ends, Way, best_within, samples_within
+from indigo_cli.decoding.closed import Ends
 from indigo_cli.decoding.config import DecodeConfig
 from indigo_cli.decoding.places import GivenWords, Sentence
 from indigo_cli.decoding.replay import Replay, Rounds
@@ -68,11 +68,7 @@ def search_rounds(
         chooser = RoundSampler(config, sentences, width=width, seed=seed)
     else:
         chooser = Greedy() if width == 1 else RoundBeam(config, width=width)
-    limited = None
-    if any(sentence.limit is not None for sentence in sentences):
-        if counter is None:
-            raise ValueError("a hard limit needs a counter of its units")
-        limited = RoundRoom(config, counter, sentences, continuing, source.values.device)
+    limited = RoundRoom.where_needed(config, counter, sentences, continuing, source.values.device)
     results = _Search(decoder, source, config, sentences, chooser, continuing, width=width, limited=limited).run()
     if config.search == "sample":  # a canvas that is closed everywhere was never made several
         return [found if len(found) == width else found * width for found in results]
@@ -116,7 +112,7 @@ class _Search:
     ) -> None:
         device = source.values.device
         self.decoder, self.config, self.chooser = decoder, config, chooser
-        self.sentences, self.width, self.limited = sentences, width, limited
+        self.width, self.limited = width, limited
         self.canvases = [sentence.canvas for sentence in sentences]
         self.rules = RoundRules(config, sentences, continuing, device, limited)
         self.growing = Growing.start(sentences, device)
@@ -171,8 +167,12 @@ class _Search:
                     continue
                 trace = self._trace(rounds, i, b, self.canvases[row])
                 self.results[row].append(Hypothesis(trace, score=float(rank[i, b]), finished=not forced[i, b]))
+
+        def close(i: int, step: int, place: int, end: np.ndarray) -> GenerationTrace:
+            return self._trace(rounds[:step], i, place, self.canvases[rows[i]], end.tolist())
+
         if self.limited is not None:
-            self._keep_within(index, rounds, rows)
+            self.limited.hold(self.results, rows, [ends.keep(index) for ends in self.ends], close, most=self.width)
 
     def _trace(
         self,
@@ -188,25 +188,6 @@ class _Search:
             decided.append(list(zip(word[sentence, place].tolist(), log_prob[sentence, place].tolist(), strict=True)))
             place = parent[sentence, place]
         return trace_of(reversed(decided), canvas)
-
-    def _keep_within(self, index: Tensor, rounds: Sequence[tuple[np.ndarray, ...]], rows: np.ndarray) -> None:
-        """Hold the hypotheses of some sentences against their hard limits."""
-        assert self.limited is not None
-        short = self.limited.short.cpu().numpy()
-        noted = [ends.keep(index).numpy() for ends in self.ends]
-        for i, row in enumerate(rows):
-            limit = self.sentences[row].limit
-            if limit is None:
-                continue
-
-            def close(step: int, place: int, end: np.ndarray, i: int = i, row: int = row) -> GenerationTrace:
-                return self._trace(rounds[:step], i, place, self.canvases[row], end.tolist())
-
-            way, found = Way(noted, i, close, limit), self.results[row]
-            if self.config.search == "sample":
-                self.results[row] = samples_within(found, way)
-            else:
-                self.results[row] = best_within(found, way, short=bool(short[row]), most=self.width)
 
 
 def canvas_of(canvases: Sequence[GivenWords | None], device: torch.device) -> Canvas | None:

@@ -7,16 +7,18 @@ Shape letters: S sentences, B hypotheses a sentence, V words of the softmax, C c
 kinds of words: all that are written alike beside others.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any, Self
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+from indigo_cli.core.trace import GenerationTrace, Hypothesis
 from indigo_cli.core.units import NO_QUOTE, Joint
 from indigo_cli.core.vocab import EOD, FIRST_WORD, NUM_SPECIALS, PAD, UNK
-from indigo_cli.decoding.closed import Ends
+from indigo_cli.decoding.closed import Ends, Way, best_within, samples_within
 from indigo_cli.decoding.config import DecodeConfig, ranking_score
 from indigo_cli.decoding.places import Places, Sentence
 from indigo_cli.models.protocol import SerialDecoder, WordScores
@@ -94,10 +96,8 @@ def _apart(left: Tensor, right: Tensor) -> Tensor:
     return apart.long()
 
 
-class Room:
-    """Bans what cannot fit any more, and notes how each hypothesis could be closed at every step.
-
-    A piece whose word goes on needs room for an end of the word, too, so no hypothesis runs out of room inside one.
+class Limited:
+    """What a search in steps and one in rounds know of the limits of their sentences.
 
     Args:
         config: How hypotheses are ranked.
@@ -114,14 +114,81 @@ class Room:
         continuing: Sequence[int],
         device: torch.device,
     ) -> None:
-        self.config = config
+        self.config, self.sentences = config, sentences
         self.joints = Joints(counter, continuing, device)
         limits = [NO_LIMIT if sentence.limit is None else sentence.limit.units for sentence in sentences]
         self.limits = torch.tensor(limits, device=device)
-        given = [0 if sentence.canvas is None else len(sentence.canvas.words) for sentence in sentences]
-        self.given = torch.tensor(given, device=device)
         self.short = torch.zeros(len(sentences), dtype=torch.bool, device=device)
         """(S,) of all sentences: some hypothesis would rather have gone on than there was room for."""
+
+    @classmethod
+    def where_needed(
+        cls,
+        config: DecodeConfig,
+        counter: UnitCounter | None,
+        sentences: Sequence[Sentence],
+        continuing: Sequence[int],
+        device: torch.device,
+    ) -> Self | None:
+        """Make it if any sentence has a limit.
+
+        Raises:
+            ValueError: one has, and nothing counts its units.
+        """
+        if all(sentence.limit is None for sentence in sentences):
+            return None
+        if counter is None:
+            raise ValueError("a hard limit needs a counter of its units")
+        return cls(config, counter, sentences, continuing, device)
+
+    def hold(
+        self,
+        results: list[list[Hypothesis]],
+        rows: Iterable[int],
+        noted: Sequence[Ends | None],
+        close: Callable[[int, int, int, Any], GenerationTrace],
+        *,
+        most: int,
+    ) -> None:
+        """Hold what the search found for some sentences against their limits, in place.
+
+        Args:
+            results: By sentence.
+            rows: The sentences that have just ended.
+            noted: Before each step, of these sentences alone; None = nothing could be closed then.
+            close: As in `Way`, the place in `rows` first.
+            most: See `best_within`.
+        """
+        short = self.short.tolist()
+        on_host = [ends and ends.numpy() for ends in noted]
+        for i, row in enumerate(rows):
+            limit = self.sentences[row].limit
+            if limit is None:
+                continue
+            way, found = Way(on_host, i, partial(close, i), limit), results[row]
+            if self.config.search == "sample":
+                results[row] = samples_within(found, way)
+            else:
+                results[row] = best_within(found, way, short=short[row], most=most)
+
+
+class Room(Limited):
+    """Bans what cannot fit any more, and notes how each hypothesis could be closed at every step.
+
+    A piece whose word goes on needs room for an end of the word, too, so no hypothesis runs out of room inside one.
+    """
+
+    def __init__(
+        self,
+        config: DecodeConfig,
+        counter: UnitCounter,
+        sentences: Sequence[Sentence],
+        continuing: Sequence[int],
+        device: torch.device,
+    ) -> None:
+        super().__init__(config, counter, sentences, continuing, device)
+        given = [0 if sentence.canvas is None else len(sentence.canvas.words) for sentence in sentences]
+        self.given = torch.tensor(given, device=device)
         self._left = torch.empty(0)
         self._inside = torch.empty(0)
         self._cost: Tensor | None = None

@@ -19,7 +19,7 @@ from indigo_cli.decoding.canvas import of_parents
 from indigo_cli.decoding.closed import Ends
 from indigo_cli.decoding.config import DecodeConfig, ranking_score
 from indigo_cli.decoding.places import GivenWords, Sentence
-from indigo_cli.decoding.room import CLOSE, NO_LIMIT, Joints
+from indigo_cli.decoding.room import CLOSE, Joints, Limited
 from indigo_cli.nn.units import UnitCounter
 
 NOTHING = GivenWords((), (True,))
@@ -125,16 +125,10 @@ class Budget:
         return over
 
 
-class RoundRoom:
+class RoundRoom(Limited):
     """Bans what cannot fit, and notes what each hypothesis would be if its open slots were closed.
 
     A last piece whose word goes on must get a right neighbour, and the least that ends its word is kept free for it.
-
-    Args:
-        config: How hypotheses are ranked.
-        counter: Of the units.
-        sentences: With their limits.
-        continuing: Ids of pieces whose word goes on.
     """
 
     def __init__(
@@ -145,12 +139,8 @@ class RoundRoom:
         continuing: Sequence[int],
         device: torch.device,
     ) -> None:
-        self.config, self.joints = config, Joints(counter, continuing, device)
-        limits = [NO_LIMIT if sentence.limit is None else sentence.limit.units for sentence in sentences]
-        self.limits = torch.tensor(limits, device=device)
+        super().__init__(config, counter, sentences, continuing, device)
         self.surface = Surface.start(sentences, device)
-        self.short = torch.zeros(len(sentences), dtype=torch.bool, device=device)
-        """(S,) of all sentences: some hypothesis would rather have gone on than there was room for."""
         self._ends: Ends | None = None
 
     def taken(self) -> Ends:

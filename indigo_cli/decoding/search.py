@@ -16,7 +16,7 @@ from indigo_cli.core.vocab import EOD, UNK
 from indigo_cli.data.batch import Source
 from indigo_cli.decoding.beam import Beam
 from indigo_cli.decoding.canvas import Canvas
-from indigo_cli.decoding.closed import Ends, Way, best_within, samples_within
+from indigo_cli.decoding.closed import Ends
 from indigo_cli.decoding.config import DecodeConfig, ranking_score
 from indigo_cli.decoding.given import Gaps, GivenFirst
 from indigo_cli.decoding.places import CARRIED, Chooser, Places, Sentence, Step
@@ -67,11 +67,7 @@ def search_batch(
     if decoder.greedy_only and (width > 1 or config.search == "sample"):
         raise ValueError("this system shows the words of one slot only: the search must be a beam of 1")
     device = source.values.device
-    room = None
-    if any(sentence.limit is not None for sentence in sentences):
-        if counter is None:
-            raise ValueError("a hard limit needs a counter of its units")
-        room = Room(config, counter, sentences, continuing, device)
+    room = Room.where_needed(config, counter, sentences, continuing, device)
     rules = make_rules(config, sentences, device, room=room)
     chooser: Chooser
     if config.search == "sample":
@@ -112,7 +108,7 @@ class _Search:
     ) -> None:
         device = source.values.device
         self.decoder, self.config, self.chooser, self.room = decoder, config, chooser, rules.room
-        self.sentences, self.width = sentences, width
+        self.width = width
         self.state = decoder.start(source)
         self.given = [len(sentence.canvas.words) if sentence.canvas else 0 for sentence in sentences]
         limits = [max(sentence.max_length, given) for sentence, given in zip(sentences, self.given, strict=True)]
@@ -180,27 +176,13 @@ class _Search:
                 for b in range(rank.shape[1])
                 if rank[i, b] > -np.inf
             ]
+
+        def close(i: int, step: int, place: int, end: float) -> GenerationTrace:
+            return replace(_trace_back(steps[:step], i, place, self.given[rows[i]]), end_log_prob=float(end))
+
         if self.room is not None:
-            self._keep_within(index, steps, rows)
-
-    def _keep_within(self, index: Tensor, steps: Sequence[Step], rows: np.ndarray) -> None:
-        """Hold the hypotheses of some sentences against their hard limits."""
-        assert self.room is not None
-        short = self.room.short.cpu().numpy()
-        noted = [ends and ends.keep(index).numpy() for ends in self.ends]
-        for i, row in enumerate(rows):
-            limit = self.sentences[row].limit
-            if limit is None:
-                continue
-
-            def close(step: int, place: int, end: float, i: int = i, given: int = self.given[row]) -> GenerationTrace:
-                return replace(_trace_back(steps[:step], i, place, given), end_log_prob=float(end))
-
-            way, found = Way(noted, i, close, limit), self.results[row]
-            if self.config.search == "sample":
-                self.results[row] = samples_within(found, way)
-            else:
-                self.results[row] = best_within(found, way, short=bool(short[row]), most=self.width)
+            noted = [ends and ends.keep(index) for ends in self.ends]
+            self.room.hold(self.results, rows, noted, close, most=self.width)
 
 
 def _trace_back(steps: Sequence[Step], sentence: int, place: int, given: int) -> GenerationTrace:

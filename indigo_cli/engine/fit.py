@@ -109,7 +109,7 @@ def _train(
         "orders": setup.digests(),
         "precision": runtime.precision,
         "init": init_fact(init, run_path, resume=resume),
-        **length_fact(corpus, length_unit(recipe.model)),
+        **length_fact(corpus, length_unit(recipe.model), run_path, resume=resume),
     }
     bootstrap_updates = 0
     if setup.searches:

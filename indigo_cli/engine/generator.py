@@ -73,7 +73,7 @@ class Generator:
         self.list_size = n_best if self._reranker is None else max(n_best, self.config.rerank_from)
         self.wider = [] if self.samples else wider_beams(self.width, self.list_size)
         self._orders: CanvasOrders | None = None
-        self.wisher = make_wisher(run, length, limited=self.config.hard_length)
+        self.wisher = make_wisher(run, length)
         self.hard_length = self._hard_length()
         self._check()
 

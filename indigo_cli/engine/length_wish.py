@@ -5,6 +5,7 @@ Lengths are in the recipe's `model.length_unit`; `core/units.py` counts them.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from indigo_cli.data.corpus import Corpus
 from indigo_cli.data.files import STANDARD_STREAM, read_lines, sha256_file
 from indigo_cli.engine.lines import EncodedLine
 from indigo_cli.engine.loaded_run import LoadedRun
-from indigo_cli.engine.run_folder import FACTS_FILE
+from indigo_cli.engine.run_folder import FACTS_FILE, RunFolder
 from indigo_cli.errors import DataError, UsageError
 
 RATIO_FACT = "length_ratio"
@@ -151,13 +152,12 @@ def with_wishes(
     wisher.check_count(count if num_lines is None else num_lines)
 
 
-def make_wisher(run: LoadedRun, option: LengthOption | None, *, limited: bool = False) -> Wisher | None:
+def make_wisher(run: LoadedRun, option: LengthOption | None) -> Wisher | None:
     """Return what says the wishes of lines; None where the run takes none.
 
     Args:
         run: Or an ensemble, of which some take wishes.
-        option: None = the ratio that the run was trained on.
-        limited: The search itself heeds wishes, so that any system can have them.
+        option: None = the ratio that the run was trained on. Under a hard limit any system can have wishes.
 
     Raises:
         UsageError: wishes that nobody would heed, or in another unit than the run learnt, or none where the run does
@@ -169,14 +169,14 @@ def make_wisher(run: LoadedRun, option: LengthOption | None, *, limited: bool = 
         return Wisher(run.codecs, unit, option or LengthOption(ratio=_trained_ratio(run, unit)))
     if option is None:
         return None
-    if not limited:
+    if run.limit_unit is None:
         raise UsageError(
             f"this run has not learnt to follow a length ({run.folder.path})",
             where="--length",
             fix='keep to it by --hard-length, or train one that learns it: model.positions = "ldpe" of a transformer, '
             "model.length_control of others",
         )
-    return Wisher(run.codecs, getattr(run.recipe.model, "length_unit", "character"), option)
+    return Wisher(run.codecs, run.limit_unit, option)
 
 
 def note_ratio(wisher: Wisher | None, option: LengthOption | None) -> None:
@@ -235,10 +235,17 @@ class SourceLengths:
         return self._table.total_weight(ids) if self._bag else self._table.count(ids)
 
 
-def length_fact(corpus: Corpus, unit: LengthUnit | None) -> dict[str, Any]:
-    """Return what a run remembers of the lengths it is trained on; nothing where it counts none."""
+def length_fact(corpus: Corpus, unit: LengthUnit | None, run: Path, *, resume: bool) -> dict[str, Any]:
+    """Return what a run remembers of the lengths it is trained on; nothing where it counts none.
+
+    The whole of train is read for it, so a run that is resumed takes what it knows.
+    """
     if unit is None:
         return {}
+    if resume and (run / FACTS_FILE).exists():
+        remembered = RunFolder.open(run).facts.get(RATIO_FACT)
+        if isinstance(remembered, dict) and remembered.get("unit") == unit:
+            return {RATIO_FACT: remembered}
     return {RATIO_FACT: {"unit": unit, "ratio": training_ratio(corpus, unit)}}
 
 

@@ -56,7 +56,7 @@ class LoadedRun:
             "source_lang": self.recipe.data.source_lang,
             "target_lang": self.recipe.data.target_lang,
             "vocabulary": self.codecs.target.vocabulary.digest,
-            **({"length_unit": unit} if (unit := self.length_unit or self._limit_unit) else {}),
+            **({"length_unit": unit} if (unit := self.length_unit or self.limit_unit) else {}),
         }
 
     @property
@@ -65,7 +65,7 @@ class LoadedRun:
         return next(filter(None, (length_unit(run.recipe.model) for run in (self, *self.others))), None)
 
     @property
-    def _limit_unit(self) -> LengthUnit | None:
+    def limit_unit(self) -> LengthUnit | None:
         """In which unit lengths are limited where the system is told none."""
         return getattr(self.recipe.model, "length_unit", "character") if self.recipe.decode.hard_length else None
 

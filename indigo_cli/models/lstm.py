@@ -9,15 +9,15 @@ layers, D width, V words of the softmax, C candidates.
 from dataclasses import dataclass, replace
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 from indigo_cli.core.units import UnitTable
 from indigo_cli.core.vocab import BOS
 from indigo_cli.data.batch import Batch, Source
 from indigo_cli.models.lstm_config import LstmConfig
-from indigo_cli.models.protocol import Losses, StepLogProbs, WordScores
-from indigo_cli.models.serial import Terms, appended_log_probs, appended_losses, gold_words, places, places_of
+from indigo_cli.models.protocol import WordScores
+from indigo_cli.models.serial import Appending, Terms, gold_words, places, places_of
 from indigo_cli.nn.adaptive_control import AdaptiveControl, Mlp
 from indigo_cli.nn.blocks import initialise
 from indigo_cli.nn.embedding import Embeddings
@@ -88,8 +88,8 @@ class LstmState:
         )
 
 
-class Lstm(nn.Module):
-    """Encoder-decoder that appends one word a step. `<eod>` ends a sentence."""
+class Lstm(Appending):
+    """Encoder-decoder that appends one word a step (Eq. 16). `<eod>` ends a sentence."""
 
     def __init__(
         self,
@@ -121,25 +121,6 @@ class Lstm(nn.Module):
         initialise(self)
         if self.control is not None:
             self.control.feeds.initialise()  # or maps that share a product would start as one wide one
-
-    @property
-    def greedy_only(self) -> bool:
-        """See `SerialDecoder`."""
-        return False
-
-    @property
-    def counts_length(self) -> bool:
-        """See `SerialDecoder`."""
-        return self.counter is not None
-
-    def forward(self, batch: Batch, smoothing: float = 0.0) -> Losses:
-        """Return the losses of the targets, left to right (Eq. 16), whatever the plan says."""
-        return appended_losses(self._terms(batch, smoothing), batch)
-
-    @torch.no_grad()
-    def log_probs(self, batch: Batch) -> StepLogProbs:
-        """See `System`; every order of the plan is left to right."""
-        return appended_log_probs(self._terms(batch, 0.0), batch)
 
     def _terms(self, batch: Batch, smoothing: float) -> Terms:
         target, lengths = batch.target, batch.lengths

@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from indigo_cli.core.vocab import EOD, FIRST_WORD
 from indigo_cli.data.batch import Batch
 from indigo_cli.models.protocol import Losses, StepLogProbs
+from indigo_cli.nn.units import UnitCounter
 
 
 def with_eod(words_NT: Tensor, lengths_N: Tensor) -> tuple[Tensor, Tensor]:
@@ -82,16 +83,37 @@ def step_log_probs(
     return StepLogProbs(words, torch.where(before_end, slots, 0.0)[:, :, :length])
 
 
-def appended_losses(terms: Terms, batch: Batch) -> Losses:
-    """Return the losses of a system that only appends, with one term a word: no slot is chosen."""
-    return Losses(terms.objective, {"word": (terms.word_nll.sum(), batch.num_predictions)}, batch.num_predictions)
+class Appending(nn.Module):
+    """What systems that only append have in common: each order is left to right, one term a word, no slot is chosen."""
 
+    counter: UnitCounter | None
+    """Of the target's units, where it is told lengths."""
 
-def appended_log_probs(terms: Terms, batch: Batch) -> StepLogProbs:
-    """Return the same terms for every order of the plan: each is left to right."""
-    sentences, num_orders, length = batch.plan.orders.shape
-    one = step_log_probs(terms, batch.lengths, (sentences, 1, length))
-    return StepLogProbs(one.words.expand(-1, num_orders, -1), one.slots.expand(-1, num_orders, -1))
+    @property
+    def greedy_only(self) -> bool:
+        """See `SerialDecoder`."""
+        return False
+
+    @property
+    def counts_length(self) -> bool:
+        """See `SerialDecoder`."""
+        return self.counter is not None
+
+    def forward(self, batch: Batch, smoothing: float = 0.0) -> Losses:
+        """Return the losses of the targets, left to right, whatever the plan says."""
+        terms, count = self._terms(batch, smoothing), batch.num_predictions
+        return Losses(terms.objective, {"word": (terms.word_nll.sum(), count)}, count)
+
+    @torch.no_grad()
+    def log_probs(self, batch: Batch) -> StepLogProbs:
+        """See `System`; the terms are the same for every order of the plan."""
+        sentences, num_orders, length = batch.plan.orders.shape
+        one = step_log_probs(self._terms(batch, 0.0), batch.lengths, (sentences, 1, length))
+        return StepLogProbs(one.words.expand(-1, num_orders, -1), one.slots.expand(-1, num_orders, -1))
+
+    def _terms(self, batch: Batch, smoothing: float) -> Terms:
+        """Return the terms of teacher forcing."""
+        raise NotImplementedError
 
 
 def log_probs_of(nll: Tensor) -> Tensor:

@@ -7,14 +7,14 @@ V words of the softmax, C candidates.
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 from indigo_cli.core.units import UnitTable
 from indigo_cli.core.vocab import BOS
 from indigo_cli.data.batch import Batch, Source
-from indigo_cli.models.protocol import Losses, StepLogProbs, WordScores
-from indigo_cli.models.serial import Terms, appended_log_probs, appended_losses, gold_words, places, places_of
+from indigo_cli.models.protocol import WordScores
+from indigo_cli.models.serial import Appending, Terms, gold_words, places, places_of
 from indigo_cli.models.transformer_config import TransformerConfig
 from indigo_cli.nn.blocks import Decoder, DecoderState, Encoder, initialise
 from indigo_cli.nn.embedding import Embeddings
@@ -79,8 +79,8 @@ class TransformerState:
     wish_P: Tensor | None = None
 
 
-class Transformer(nn.Module):
-    """Encoder-decoder that appends one word a step. `<eod>` ends a sentence."""
+class Transformer(Appending):
+    """Encoder-decoder that appends one word a step (Eq. 1). `<eod>` ends a sentence."""
 
     def __init__(
         self,
@@ -110,25 +110,6 @@ class Transformer(nn.Module):
             raise ValueError("positions that encode lengths need a table of units")
         self.counter = None if self.length_code is None or units is None else UnitCounter(units)
         initialise(self)
-
-    @property
-    def greedy_only(self) -> bool:
-        """See `SerialDecoder`."""
-        return False
-
-    @property
-    def counts_length(self) -> bool:
-        """See `SerialDecoder`."""
-        return self.counter is not None
-
-    def forward(self, batch: Batch, smoothing: float = 0.0) -> Losses:
-        """Return the losses of the targets, left to right (Eq. 1), whatever the plan says."""
-        return appended_losses(self._terms(batch, smoothing), batch)
-
-    @torch.no_grad()
-    def log_probs(self, batch: Batch) -> StepLogProbs:
-        """See `System`; every order of the plan is left to right."""
-        return appended_log_probs(self._terms(batch, 0.0), batch)
 
     def _terms(self, batch: Batch, smoothing: float) -> Terms:
         memory = self._encode(batch.source)

@@ -2,8 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cache
+from dataclasses import replace
 from itertools import pairwise
 from typing import Literal
 
@@ -12,18 +11,16 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from indigo_cli.core.bpe import BPE
-from indigo_cli.core.text import SideCodec
 from indigo_cli.core.trace import Hypothesis
-from indigo_cli.core.units import LengthUnit, unit_table
-from indigo_cli.core.vocab import EOD, UNK, Vocabulary
+from indigo_cli.core.units import LengthUnit
+from indigo_cli.core.vocab import EOD, UNK
 from indigo_cli.data.collate import collate_source
 from indigo_cli.decoding.config import DecodeConfig
-from indigo_cli.decoding.places import GivenWords, HardLimit, Sentence
+from indigo_cli.decoding.places import GivenWords, Sentence
 from indigo_cli.decoding.room import Joints
 from indigo_cli.decoding.search import search_batch
 from indigo_cli.models.protocol import SerialDecoder
-from indigo_cli.nn.units import UnitCounter
+from tests.decoding.measure import CHARACTERS, D, Measure
 from tests.decoding.tables import (
     PLAIN,
     A,
@@ -40,50 +37,7 @@ from tests.decoding.tables import (
     surface,
 )
 
-D = 8
-TOKENS = ("a@@", "bbb", "c", ".")  # ids A, B, C and D
 SAMPLE = DecodeConfig(search="sample", ban_unk=False)
-
-
-@dataclass(frozen=True)
-class Measure:
-    """How long what a hypothesis spells is."""
-
-    unit: LengthUnit = "character"
-    tokens: tuple[str, ...] = TOKENS
-
-    @property
-    def codec(self) -> SideCodec:
-        return _codec(self)
-
-    def text(self, words: Sequence[int]) -> str:
-        return self.codec.text_of_ids(words)
-
-    def size(self, words: Sequence[int]) -> int:
-        text = self.text(words)
-        sizes = {"token": len(words), "word": len(text.split()), "character": len(text), "byte": len(text.encode())}
-        return sizes[self.unit]
-
-    def fits(self, words: Sequence[int], wish: int) -> bool:
-        whole = not words or words[-1] not in self.codec.continuing
-        return whole and self.size(words) <= wish
-
-    def limit(self, wish: int) -> HardLimit:
-        return HardLimit(wish, lambda hypothesis: self.fits(hypothesis.trace.tokens(), wish))
-
-    def counter(self) -> UnitCounter:
-        return _counter(self)
-
-
-@cache
-def _codec(measure: Measure) -> SideCodec:
-    vocabulary = Vocabulary(measure.tokens, (1,) * len(measure.tokens))
-    return SideCodec("moses", "en", False, BPE("#version: 0.2\n"), vocabulary)
-
-
-@cache
-def _counter(measure: Measure) -> UnitCounter:
-    return UnitCounter(unit_table(measure.codec, measure.unit))
 
 
 def within(
@@ -93,23 +47,14 @@ def within(
     width: int,
     wishes: Sequence[int | None],
     most: int = 9,
-    measure: Measure = Measure(),
+    measure: Measure = CHARACTERS,
     keys: Sequence[int] | None = None,
     lines: Sequence[int] | None = None,
     canvases: Sequence[GivenWords] | None = None,
     distinct: bool = False,
 ) -> list[list[Hypothesis]]:
     """Search sentences with these limits of length."""
-    sentences = [
-        Sentence(
-            line=lines[i] if lines else i,
-            min_length=0,
-            max_length=most,
-            canvas=canvases[i] if canvases else None,
-            limit=None if wish is None else measure.limit(wish),
-        )
-        for i, wish in enumerate(wishes)
-    ]
+    sentences = measure.sentences(wishes, most=most, lines=lines, canvases=canvases)
     source = collate_source([[key] for key in keys or range(A, A + len(wishes))])
     return search_batch(
         decoder,

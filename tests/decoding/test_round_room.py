@@ -17,6 +17,7 @@ from indigo_cli.decoding.config import DecodeConfig
 from indigo_cli.decoding.parallel import search_rounds
 from indigo_cli.decoding.places import GivenWords, Sentence
 from indigo_cli.decoding.round_room import Surface
+from tests.decoding.measure import CHARACTERS, D, Measure
 from tests.decoding.round_tables import (
     A,
     B,
@@ -32,11 +33,9 @@ from tests.decoding.round_tables import (
     search,
     words_of,
 )
-from tests.decoding.test_room import D, Measure
 
 CONFIG = DecodeConfig()
 SAMPLE = DecodeConfig(search="sample")
-CHARACTERS = Measure()
 
 
 def within(
@@ -52,16 +51,7 @@ def within(
     canvases: Sequence[GivenWords] | None = None,
 ) -> list[list[Hypothesis]]:
     """Search sentences with these limits of length."""
-    sentences = [
-        Sentence(
-            line=lines[i] if lines else i,
-            min_length=0,
-            max_length=most,
-            canvas=canvases[i] if canvases else None,
-            limit=None if wish is None else measure.limit(wish),
-        )
-        for i, wish in enumerate(wishes)
-    ]
+    sentences = measure.sentences(wishes, most=most, lines=lines, canvases=canvases)
     source = collate_source([[key] for key in keys or range(A, A + len(wishes))])
     continuing, counter = measure.codec.continuing, measure.counter()
     return search_rounds(

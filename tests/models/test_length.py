@@ -2,35 +2,28 @@
 
 import math
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-from indigo_cli.core.vocab import EOD, FIRST_WORD
+from indigo_cli.core.vocab import EOD
 from indigo_cli.data.collate import collate, collate_source
 from indigo_cli.decoding.config import DecodeConfig
 from indigo_cli.decoding.ensemble import Ensemble
 from indigo_cli.decoding.search import Sentence, search_batch
 from indigo_cli.models import MODELS
 from tests import reference
-from tests.models.tiny import A, B, C, D, E, make_config, make_system, word_log_probs
+from tests.models.lengths import SENTENCES, count, follow_a_beam, without_wishes
+from tests.models.tiny import A, B, make_config, make_system, word_log_probs
 from tests.tensors import assert_near
 
 SCHEMES = ["ldpe", "lrpe", "ldpe+pe", "lrpe+pe"]
-SENTENCES = [([A, B, C], [A, B, C], 25), ([D], [], 0), ([], [E], 3), ([C, C, D, E, A], [B, A, B, D, E, E], 9)]
-"""Source, target and wish: the second one is met, the others are passed or missed."""
 
 
 def make(positions: str, **settings: Any) -> Any:
     return make_system("transformer", positions=positions, **settings)
-
-
-def count(words: Sequence[int]) -> int:
-    """The tables of `tiny.py` by hand: a word counts its id, and a blank before it if no multiple of 3 comes first."""
-    return sum(words) + sum(first % 3 != 0 for first, _ in pairwise(words))
 
 
 def codes(positions: str, words: Sequence[int], wish: int, dim: int, layout: str) -> list[Tensor]:
@@ -85,14 +78,8 @@ def test_log_probs_are_those_of_the_slow_implementation(positions: str, layout: 
 @torch.no_grad()
 def test_without_a_wish_training_takes_the_length_of_the_target(positions: str) -> None:
     model = make(positions)
-    sources, targets, _ = zip(*SENTENCES, strict=True)
-    orders = [[range(len(target))] for target in targets]
-    wishes = [count(target) for target in targets]
-    told = model.log_probs(collate([""] * 4, sources, targets, orders, wishes=wishes))
-    assert torch.equal(model.log_probs(collate([""] * 4, sources, targets, orders)).words, told.words)
-    other = model.log_probs(collate([""] * 4, sources, targets, orders, wishes=[wish + 1 for wish in wishes]))
-    assert not torch.allclose(other.words, told.words)
-    losses = model(collate([""] * 4, sources, targets, orders))
+    batch, told = without_wishes(model)
+    losses = model(batch)
     assert_near(losses.parts["word"][0], -told.words.sum(), rtol=1e-5)
 
 
@@ -101,30 +88,11 @@ def test_without_a_wish_training_takes_the_length_of_the_target(positions: str) 
 def test_cached_decoding_with_a_beam_is_recomputation(positions: str) -> None:
     """Hypotheses of one sentence have written different lengths, change places, are copied, and sentences leave."""
     model = make(positions)
-    sources, wishes = [[A, B], [C], [D, D, D]], [17, 4, 30]
-    state = model.start(collate_source(sources, wishes))
-    steps = [  # parents and words of each step
-        ([[0, 0, 0]] * 3, [[A, B, C], [C, D, E], [E, A, B]]),
-        ([[2, 1, 0], [0, 0, 0], [1, 2, 1]], [[A, A, D], [B, C, E], [D, D, A]]),
-        ([[1, 0, 1], [2, 1, 0], [0, 1, 2]], [[E, E, A], [B, B, C], [A, C, C]]),
-        ([[0, 2], [1, 1], [2, 0]], [[D, A], [A, D], [B, C]]),
-    ]
-    texts: list[list[list[int]]] = [[[]], [[]], [[]]]
-    kept = [0, 1, 2]
-    for number, (parents, words) in enumerate(steps):
-        parent, word = torch.tensor([parents[i] for i in kept]), torch.tensor([words[i] for i in kept])
-        state = model.advance(state, parent, word, torch.zeros_like(parent))
-        texts = [
-            [[*texts[row][p], w] for p, w in zip(ps, ws, strict=True)]
-            for row, (ps, ws) in enumerate(zip(parent.tolist(), word.tolist(), strict=True))
-        ]
-        if number == 1:
-            state, kept, texts = model.keep(state, torch.tensor([2, 0])), [2, 0], [texts[2], texts[0]]
-        found = word_log_probs(model, state)
-        for row, sentence in enumerate(kept):
-            for place, text in enumerate(texts[row]):
-                wanted = slow_log_probs(model, positions, (sources[sentence], text, wishes[sentence]), "interleaved")
-                assert_near(found[row, place, EOD - FIRST_WORD], wanted[-1], atol=1e-5)
+
+    def wanted(source: list[int], text: list[int], wish: int) -> float:
+        return slow_log_probs(model, positions, (source, text, wish), "interleaved")[-1]
+
+    follow_a_beam(model, wanted)
 
 
 def test_a_wish_is_needed_and_said_to_be() -> None:

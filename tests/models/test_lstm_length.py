@@ -11,9 +11,9 @@ from indigo_cli.data.collate import collate, collate_source
 from indigo_cli.decoding.config import DecodeConfig
 from indigo_cli.decoding.search import Sentence, search_batch
 from indigo_cli.models import MODELS
-from tests.models.test_length import SENTENCES, count
+from tests.models.lengths import SENTENCES, count, follow_a_beam, without_wishes
 from tests.models.test_lstm import Slow
-from tests.models.tiny import A, B, C, D, E, make_config, make_system, word_log_probs
+from tests.models.tiny import A, B, C, D, E, make_config, make_system
 from tests.tensors import assert_close
 
 KINDS = ["lenemb", "leninit"]
@@ -50,14 +50,7 @@ def test_log_probs_are_those_of_the_slow_implementation(kind: str, aca: bool) ->
 @every_kind
 @torch.no_grad()
 def test_without_a_wish_training_takes_the_length_of_the_target(kind: str) -> None:
-    model = make(kind)
-    sources, targets, _ = zip(*SENTENCES, strict=True)
-    orders = [[range(len(target))] for target in targets]
-    wishes = [count(target) for target in targets]
-    told = model.log_probs(collate([""] * 4, sources, targets, orders, wishes=wishes))
-    assert torch.equal(model.log_probs(collate([""] * 4, sources, targets, orders)).words, told.words)
-    other = model.log_probs(collate([""] * 4, sources, targets, orders, wishes=[wish + 1 for wish in wishes]))
-    assert not torch.allclose(other.words, told.words)
+    without_wishes(make(kind))
 
 
 @every_kind
@@ -65,30 +58,11 @@ def test_without_a_wish_training_takes_the_length_of_the_target(kind: str) -> No
 def test_cached_decoding_with_a_beam_is_recomputation(kind: str) -> None:
     """Hypotheses of a sentence have written different lengths, change places, are copied, and sentences leave."""
     model = make(kind)
-    sources, wishes = [[A, B], [C], [D, D, D]], [17, 4, 30]
-    state = model.start(collate_source(sources, wishes))
-    texts: list[list[list[int]]] = [[[]], [[]], [[]]]
-    steps = [
-        ([[0, 0, 0]] * 3, [[A, B, C], [C, D, E], [E, A, B]]),
-        ([[2, 1, 0], [0, 0, 0], [1, 2, 1]], [[A, A, D], [B, C, E], [D, D, A]]),
-        ([[1, 0, 1], [0, 1, 2]], [[E, E, A], [A, C, C]]),
-        ([[0, 2], [2, 0]], [[D, A], [B, C]]),
-    ]
-    for number, (parents, words) in enumerate(steps):
-        if number == 2:
-            state, texts = model.keep(state, torch.tensor([2, 0])), [texts[2], texts[0]]
-            sources, wishes = [sources[2], sources[0]], [wishes[2], wishes[0]]
-        parent = torch.tensor(parents)
-        state = model.advance(state, parent, torch.tensor(words), torch.zeros_like(parent))
-        texts = [
-            [[*row[p], w] for p, w in zip(ps, ws, strict=True)]
-            for row, ps, ws in zip(texts, parents, words, strict=True)
-        ]
-        found = word_log_probs(model, state)[:, :, EOD - FIRST_WORD]
-        for row, hypotheses in enumerate(texts):
-            for place, text in enumerate(hypotheses):
-                wanted = torch.tensor(slow_log_probs(model, sources[row], text, wishes[row])[-1])
-                assert_close(found[row, place], wanted, rtol=1e-5, atol=1e-5)
+
+    def wanted(source: list[int], text: list[int], wish: int) -> float:
+        return slow_log_probs(model, source, text, wish)[-1]
+
+    follow_a_beam(model, wanted)
 
 
 @every_kind

@@ -1,0 +1,67 @@
+"""Sentences with wishes for systems that are told a length, and what all of these must do."""
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any
+
+import torch
+
+from indigo_cli.core.vocab import EOD, FIRST_WORD
+from indigo_cli.data.batch import Batch
+from indigo_cli.data.collate import collate, collate_source
+from indigo_cli.models.protocol import StepLogProbs
+from tests.models.tiny import A, B, C, D, E, word_log_probs
+from tests.tensors import assert_near
+
+SENTENCES = [([A, B, C], [A, B, C], 25), ([D], [], 0), ([], [E], 3), ([C, C, D, E, A], [B, A, B, D, E, E], 9)]
+"""Source, target and wish: the second one is met, the others are passed or missed."""
+
+
+def count(words: Sequence[int]) -> int:
+    """The tables of `tiny.py` by hand: a word counts its id, and a blank before it if no multiple of 3 comes first."""
+    return sum(words) + sum(first % 3 != 0 for first, _ in pairwise(words))
+
+
+def without_wishes(model: Any) -> tuple[Batch, StepLogProbs]:
+    """Make sure that a target without a wish is told its own length; return such a batch and its log-probabilities."""
+    sources, targets, _ = zip(*SENTENCES, strict=True)
+    orders = [[range(len(target))] for target in targets]
+    wishes = [count(target) for target in targets]
+    told = model.log_probs(collate([""] * 4, sources, targets, orders, wishes=wishes))
+    batch = collate([""] * 4, sources, targets, orders)
+    assert torch.equal(model.log_probs(batch).words, told.words)
+    other = model.log_probs(collate([""] * 4, sources, targets, orders, wishes=[wish + 1 for wish in wishes]))
+    assert not torch.allclose(other.words, told.words)
+    return batch, told
+
+
+def follow_a_beam(model: Any, wanted: Callable[[list[int], list[int], int], float]) -> None:
+    """Compare log p(`<eod>`) of hypotheses that change places and are copied, of sentences that leave.
+
+    Args:
+        wanted: The same from scratch, of a source, what stands, and a wish.
+    """
+    sources, wishes = [[A, B], [C], [D, D, D]], [17, 4, 30]
+    state = model.start(collate_source(sources, wishes))
+    steps = [  # parents and words of each step
+        ([[0, 0, 0]] * 3, [[A, B, C], [C, D, E], [E, A, B]]),
+        ([[2, 1, 0], [0, 0, 0], [1, 2, 1]], [[A, A, D], [B, C, E], [D, D, A]]),
+        ([[1, 0, 1], [2, 1, 0], [0, 1, 2]], [[E, E, A], [B, B, C], [A, C, C]]),
+        ([[0, 2], [1, 1], [2, 0]], [[D, A], [A, D], [B, C]]),
+    ]
+    texts: list[list[list[int]]] = [[[]], [[]], [[]]]
+    kept = [0, 1, 2]
+    for number, (parents, words) in enumerate(steps):
+        parent, word = torch.tensor([parents[i] for i in kept]), torch.tensor([words[i] for i in kept])
+        state = model.advance(state, parent, word, torch.zeros_like(parent))
+        texts = [
+            [[*texts[row][p], w] for p, w in zip(ps, ws, strict=True)]
+            for row, (ps, ws) in enumerate(zip(parent.tolist(), word.tolist(), strict=True))
+        ]
+        if number == 1:
+            state, kept, texts = model.keep(state, torch.tensor([2, 0])), [2, 0], [texts[2], texts[0]]
+        found = word_log_probs(model, state)
+        for row, sentence in enumerate(kept):
+            for place, text in enumerate(texts[row]):
+                end = wanted(sources[sentence], text, wishes[sentence])
+                assert_near(found[row, place, EOD - FIRST_WORD], end, atol=1e-5)
