@@ -120,6 +120,11 @@ class Limited:
         self.limits = torch.tensor(limits, device=device)
         self.short = torch.zeros(len(sentences), dtype=torch.bool, device=device)
         """(S,) of all sentences: some hypothesis would rather have gone on than there was room for."""
+        self._begin(device)
+
+    def _begin(self, device: torch.device) -> None:
+        """Set up what only one of the two searches needs."""
+        raise NotImplementedError
 
     @classmethod
     def where_needed(
@@ -178,16 +183,8 @@ class Room(Limited):
     A piece whose word goes on needs room for an end of the word, too, so no hypothesis runs out of room inside one.
     """
 
-    def __init__(
-        self,
-        config: DecodeConfig,
-        counter: UnitCounter,
-        sentences: Sequence[Sentence],
-        continuing: Sequence[int],
-        device: torch.device,
-    ) -> None:
-        super().__init__(config, counter, sentences, continuing, device)
-        given = [0 if sentence.canvas is None else len(sentence.canvas.words) for sentence in sentences]
+    def _begin(self, device: torch.device) -> None:
+        given = [0 if sentence.canvas is None else len(sentence.canvas.words) for sentence in self.sentences]
         self.given = torch.tensor(given, device=device)
         self._left = torch.empty(0)
         self._inside = torch.empty(0)

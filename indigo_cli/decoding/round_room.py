@@ -17,10 +17,9 @@ from torch.nn import functional
 from indigo_cli.core.vocab import EOD, FIRST_WORD, PAD
 from indigo_cli.decoding.canvas import of_parents
 from indigo_cli.decoding.closed import Ends
-from indigo_cli.decoding.config import DecodeConfig, ranking_score
+from indigo_cli.decoding.config import ranking_score
 from indigo_cli.decoding.places import GivenWords, Sentence
 from indigo_cli.decoding.room import CLOSE, Joints, Limited
-from indigo_cli.nn.units import UnitCounter
 
 NOTHING = GivenWords((), (True,))
 
@@ -131,16 +130,8 @@ class RoundRoom(Limited):
     A last piece whose word goes on must get a right neighbour, and the least that ends its word is kept free for it.
     """
 
-    def __init__(
-        self,
-        config: DecodeConfig,
-        counter: UnitCounter,
-        sentences: Sequence[Sentence],
-        continuing: Sequence[int],
-        device: torch.device,
-    ) -> None:
-        super().__init__(config, counter, sentences, continuing, device)
-        self.surface = Surface.start(sentences, device)
+    def _begin(self, device: torch.device) -> None:
+        self.surface = Surface.start(self.sentences, device)
         self._ends: Ends | None = None
 
     def taken(self) -> Ends:

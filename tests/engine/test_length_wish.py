@@ -357,3 +357,12 @@ def test_options() -> None:
     assert length_option("source") == LengthOption(ratio=1.0)
     assert length_option("", "f") == LengthOption(file="f")
     assert length_option("", "", 0.3) == LengthOption(ratio=0.3)
+
+
+def test_a_resumed_run_knows_its_ratio(tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The whole of train is not read again for it."""
+    tiny.train(tmp_path / "run", *LENGTH, "train.max_steps=1")
+    fact = json.loads((tmp_path / "run/run.json").read_text())["length_ratio"]
+    monkeypatch.setattr("indigo_cli.engine.length_wish.training_ratio", lambda *_: pytest.fail("counted again"))
+    assert tiny.train(tmp_path / "run", *LENGTH, "train.max_steps=2", resume=True).step == 2
+    assert json.loads((tmp_path / "run/run.json").read_text())["length_ratio"] == fact
