@@ -33,6 +33,12 @@ from indigo_cli.core.vocab import NUM_SPECIALS, UNK
 
 LengthUnit = Literal["token", "word", "character", "byte"]
 UNITS: tuple[LengthUnit, ...] = get_args(LengthUnit)
+TEXT_LENGTHS: dict[LengthUnit, Callable[[str], int]] = {
+    "word": lambda text: len(text.split()),
+    "character": len,
+    "byte": lambda text: len(text.encode("utf-8", "surrogatepass")),
+}
+"""How long a plain text is; its tokens only those know who made them."""
 NO_QUOTE = -1
 _FIRST_SCRIPT_WITHOUT_BLANKS = "\u1100"
 _LETTER, _IDEOGRAPH = "x", "\u6f22"
@@ -232,9 +238,7 @@ class _Prober:
         return self._size(_LETTER, _LETTER) == 3
 
     def _own(self, text: str) -> int:
-        if self._unit == "byte":
-            return len(text.encode("utf-8", "surrogatepass"))
-        return len(text.split()) - 1 if self._unit == "word" else len(text)
+        return TEXT_LENGTHS[self._unit](text) - (self._unit == "word")
 
     def _blanks(self, token: str, neighbour: str) -> tuple[int, int]:
         """Return the blanks between a token and what stands before it, and behind it."""

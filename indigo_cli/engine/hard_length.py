@@ -6,7 +6,7 @@ import torch
 
 from indigo_cli.core.text import SideCodec
 from indigo_cli.core.trace import Hypothesis
-from indigo_cli.core.units import LengthUnit, unit_table
+from indigo_cli.core.units import TEXT_LENGTHS, LengthUnit, unit_table
 from indigo_cli.decoding.places import GivenWords, HardLimit
 from indigo_cli.engine.lines import EncodedLine
 from indigo_cli.errors import DataError
@@ -15,11 +15,7 @@ from indigo_cli.nn.units import UnitCounter
 
 def text_length(text: str, num_tokens: int, unit: LengthUnit) -> int:
     """Return how long a text is: its tokens (which only the caller can count), words, code points or UTF-8 bytes."""
-    if unit == "token":
-        return num_tokens
-    if unit == "word":
-        return len(text.split())
-    return len(text) if unit == "character" else len(text.encode("utf-8", "surrogatepass"))
+    return num_tokens if unit == "token" else TEXT_LENGTHS[unit](text)
 
 
 class HardLength:

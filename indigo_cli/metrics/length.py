@@ -8,26 +8,15 @@ runs of what is no white space, tokens those of `evaluate.tokenize`.
 The mean squared difference is what Takase & Okazaki 2019 call variance (after Liu, Luo & Zhu 2018).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from indigo_cli import __version__
-from indigo_cli.core.units import LengthUnit
+from indigo_cli.core.units import TEXT_LENGTHS
 from indigo_cli.metrics.metric import USUAL, Metric, MetricOptions, Part, mean_of
 from indigo_cli.metrics.tokenize import EvaluationTokenizer, load_tokenizer
 
 WITHIN, ABSOLUTE, SQUARED, UNUSED = range(4)
 """Places in the statistics; the count of lines follows."""
-
-
-def make_counter(unit: LengthUnit, tokenizer: EvaluationTokenizer) -> Callable[[str], int]:
-    """Return the function from a line to its length in a unit."""
-    counters: dict[LengthUnit, Callable[[str], int]] = {
-        "character": len,
-        "byte": lambda line: len(line.encode("utf-8")),
-        "word": lambda line: len(line.split()),
-        "token": lambda line: len(tokenizer(line)),
-    }
-    return counters[unit]
 
 
 class Length:
@@ -41,7 +30,7 @@ class Length:
     def __init__(self, options: MetricOptions, tokenizer: EvaluationTokenizer) -> None:
         self._options = options
         self._tokens = f"|tok:{tokenizer.signature}" if options.length_unit == "token" else ""
-        self._count = make_counter(options.length_unit, tokenizer)
+        self._tokenizer = tokenizer
 
     @property
     def parts(self) -> Mapping[str, Part]:
@@ -51,6 +40,11 @@ class Length:
             "squared": Part("mean squared difference", mean_of(SQUARED), 2, higher_is_better=False),
             "unused": Part("unused room", mean_of(UNUSED), self.decimals, higher_is_better=False),
         }
+
+    def _count(self, line: str) -> int:
+        """Return the length of a line."""
+        unit = self._options.length_unit
+        return len(self._tokenizer(line)) if unit == "token" else TEXT_LENGTHS[unit](line)
 
     def stats(self, hypothesis: str, references: Sequence[str], wish: int | None = None) -> Sequence[float]:
         """Return (1 if within, absolute difference, its square, share of the room left over, 1)."""
