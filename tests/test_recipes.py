@@ -178,9 +178,10 @@ def test_recipes_of_headlines_differ_in_their_positions_only(corpus: str, kinds:
     assert plain.model == baseline.model
 
 
-@pytest.mark.parametrize(("kind", "control"), [("leninit", "leninit"), ("indigo", "ldpe")])
+@pytest.mark.parametrize(("kind", "control"), [("leninit", "leninit"), ("indigo", "ldpe"), ("insertion", "ldpe")])
 def test_recipes_of_headlines_by_other_systems_differ_in_their_model_only(kind: str, control: str) -> None:
     plain, other = (load_recipe(FOLDER / f"summarization/debian_synopses_{name}.toml") for name in ("ldpe", kind))
-    assert replace(other, name=plain.name, model=plain.model) == plain
+    assert replace(other, name=plain.name, model=plain.model, order=plain.order) == plain
+    assert other.order.name == ("blt" if kind == "insertion" else "l2r")
     assert (other.model.length_control, other.model.length_unit) == (control, "character")
     assert (other.model.model_dim, other.model.share_embeddings) == (plain.model.model_dim, True)

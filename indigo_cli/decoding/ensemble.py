@@ -81,6 +81,7 @@ class RoundEnsemble:
         self.ends_at_once = members[0].ends_at_once
         self.can_wait = all(member.can_wait for member in members)
         self.chooses_slots = all(member.chooses_slots for member in members)
+        self.counts_length = any(member.counts_length for member in members)
 
     def start(self, source: Source, canvas: Canvas | None = None) -> tuple[Any, ...]:
         """See `ParallelDecoder`."""

@@ -47,12 +47,12 @@ class OneSlot:
     """
 
     greedy_only = False
-    counts_length = False
 
     def __init__(self, decoder: ParallelDecoder, *, close_penalty: float = 0.0) -> None:
         if not (decoder.can_wait and decoder.chooses_slots):
             raise ValueError("this system cannot fill one slot at a time")
         self.decoder, self.close_penalty = decoder, close_penalty
+        self.counts_length = decoder.counts_length
 
     def start(self, source: Source) -> OneSlotState:
         """See `SerialDecoder`."""

@@ -80,7 +80,7 @@ def in_whole_rounds(items: Iterable[Item]) -> Iterator[Item]:
 
 
 def replayed(
-    system: Any, items: Sequence[Item], device: torch.device, runtime: Runtime
+    system: Any, items: Sequence[Item], wishes: Sequence[int], device: torch.device, runtime: Runtime
 ) -> Iterator[NDArray[np.float64]]:
     """Yield (3, 1) sums of hypotheses that grew in rounds from given words; `made_alike` has let them pass."""
     canvases, decisions = [], []
@@ -89,7 +89,7 @@ def replayed(
         given = tuple(item.target[i] for i in sorted(item.order[: item.given]))
         canvases.append(GivenWords(given, tuple(gap in item.open_gaps for gap in range(item.given + 1))))
         decisions.append(rounds_of(item.target, item.order, item.rounds, item.open_gaps))
-    source = collate_source([item.source.ids for item in items]).to(device)
+    source = collate_source([item.source.ids for item in items], wishes).to(device)
     with runtime.autocast(device):
         traces = replay_rounds(system, source, canvases, decisions)
     for trace in traces:

@@ -26,7 +26,7 @@ from indigo_cli.nn.attention import Scale
 from indigo_cli.nn.blocks import Decoder, DecoderState, Encoder, initialise
 from indigo_cli.nn.embedding import Embeddings
 from indigo_cli.nn.losses import word_loss
-from indigo_cli.nn.positions.budget import Budget, Room
+from indigo_cli.nn.positions.budget import Budget, Spending
 from indigo_cli.nn.positions.ternary import RIGHT_END, left_matrix, row_positions
 
 
@@ -238,12 +238,8 @@ class Indigo(nn.Module):
         left = memory.new_tensor([[0.0, 0.0], [1.0, 0.0]]).expand(len(ends), 2, 2)
         rank = ends.new_tensor([0, 1]).expand(len(ends), 2)
         right = ends.new_tensor([RIGHT_END, RIGHT_END]).expand(len(ends), 2)
-        room = None
-        if self.budget is not None:
-            if source.wish is None:
-                raise ValueError("this system is told how long each target is to be, and the source has no wishes")
-            room = Room(torch.zeros_like(source.wish), source.wish)
-        return self._extend(state, ends, left, rank, right, room)
+        spending = None if self.budget is None else self.budget.start(source.wish)
+        return self._extend(state, ends, left, rank, right, spending)
 
     def _extend(
         self,
@@ -252,17 +248,15 @@ class Indigo(nn.Module):
         left_PnR: Tensor,
         rank_PR: Tensor,
         right_PR: Tensor,
-        room: Room | None,
+        spending: Spending | None,
     ) -> IndigoState:
-        code_P1D = None
-        if self.budget is not None and room is not None:
-            room = Room(room.weight_P + self.budget.weigh(words_Pn).sum(dim=1), room.wish_P)
-            code_P1D = self.budget.code(room.weight_P, room.wish_P)[:, None]
-        hidden = self.decoder.extend(self.embeddings.embed_target(words_Pn, code_P1D), state, left_PnR=left_PnR)
+        spending = spending and spending.spend(words_Pn)
+        embedded = self.embeddings.embed_target(words_Pn, spending.told() if spending else None)
+        hidden = self.decoder.extend(embedded, state, left_PnR=left_PnR)
         state.cache.write_own(hidden)
         model_dim = hidden.shape[2]
         query, word = functional.linear(hidden[:, -1], self.heads.weight[: 2 * model_dim]).chunk(2, dim=1)
-        new = IndigoState(state, query, word, rank_PR, right_PR, room=room)
+        new = IndigoState(state, query, word, rank_PR, right_PR, spending=spending)
         if self.position_first is not None:
             own_SB = torch.arange(len(rank_PR), device=rank_PR.device).unflatten(0, (state.sentences, -1))
             own_SB, place = own_SB - own_SB[:, :1], own_SB.flatten()
@@ -296,12 +290,12 @@ class Indigo(nn.Module):
     def advance(self, state: IndigoState, parent_SB: Tensor, word_SB: Tensor, anchor_SB: Tensor) -> IndigoState:
         """See `SerialDecoder`."""
         place, moved = places(parent_SB, len(state.query_PD))
-        rank, right, room = state.rank_PR, state.right_PR, state.room
+        rank, right, spending = state.rank_PR, state.right_PR, state.spending
         state.decoder.cache.choose(parent_SB)
         if moved:
-            rank, right, room = rank[place], right[place], room and room.choose(place)
+            rank, right, spending = rank[place], right[place], spending and spending.choose(place)
         left_PnR, rank, right = place_word(rank, right, anchor_SB.reshape(-1, 1))
-        return self._extend(state.decoder, word_SB.reshape(-1, 1), left_PnR, rank, right, room)
+        return self._extend(state.decoder, word_SB.reshape(-1, 1), left_PnR, rank, right, spending)
 
     def keep(self, state: IndigoState, sentence_index: Tensor) -> IndigoState:
         """See `SerialDecoder`."""
@@ -313,5 +307,5 @@ class Indigo(nn.Module):
             state.rank_PR[place],
             state.right_PR[place],
             None if state.open_PA is None else state.open_PA[place],
-            state.room and state.room.choose(place),
+            state.spending and state.spending.choose(place),
         )

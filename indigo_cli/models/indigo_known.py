@@ -21,7 +21,7 @@ from indigo_cli.models.indigo_slots import anchor_row, place_word
 from indigo_cli.models.protocol import Known
 from indigo_cli.models.serial import places
 from indigo_cli.nn.blocks import DecoderState
-from indigo_cli.nn.positions.budget import Room
+from indigo_cli.nn.positions.budget import Spending
 from indigo_cli.nn.positions.ternary import LEFT_END, RIGHT_END
 from indigo_cli.nn.sentence_dropout import SentenceDropout
 
@@ -45,7 +45,7 @@ class KnownState:
         pointed_STD: W[y] of each word, scaled as the pointer wants it.
         columns_SKD: Output rows of each word and, last, of `<eod>`; K = T + 1.
         embedding_mask: (S, 1, D) factors in the place of dropout on embedded words, or None.
-        room: Of a system that counts lengths; the wish is what the target weighs.
+        spending: Of a system that counts lengths; the wish is what the target weighs.
     """
 
     decoder: DecoderState
@@ -57,7 +57,7 @@ class KnownState:
     pointed_STD: Tensor
     columns_SKD: Tensor
     embedding_mask: Tensor | None
-    room: Room | None = None
+    spending: Spending | None = None
 
 
 class IndigoKnown:
@@ -105,8 +105,7 @@ class IndigoKnown:
             embedding_mask=None if masks is None else masks[0],
         )
         if system.budget is not None:
-            wish_S = system.budget.counter.bag_lengths(target_ST)
-            state.room = Room(torch.zeros_like(wish_S), wish_S)
+            state.spending = system.budget.start(system.budget.counter.bag_lengths(target_ST))
         left = memory_SXD.new_tensor([[0.0, 0.0], [1.0, 0.0]]).expand(sentences, 2, 2)
         return self._extend(state, ends, left)
 
@@ -114,9 +113,9 @@ class IndigoKnown:
         """Append rows to every hypothesis: their keys, and what the pointer makes of them for every word."""
         system, sentences = self._system, state.decoder.sentences
         embedded = system.embeddings.target(words_Pn) * system.embeddings.scale
-        if system.budget is not None and state.room is not None:
-            state.room = Room(state.room.weight_P + system.budget.weigh(words_Pn).sum(dim=1), state.room.wish_P)
-            embedded = embedded + system.budget.code(state.room.weight_P, state.room.wish_P)[:, None]
+        if state.spending is not None:
+            state.spending = state.spending.spend(words_Pn)
+            embedded = embedded + state.spending.told()
         if state.embedding_mask is not None:
             embedded = (embedded.view(sentences, -1, embedded.shape[2]) * state.embedding_mask).view(embedded.shape)
         hidden = system.decoder.extend(embedded, state.decoder, left_PnR=left_PnR)
@@ -169,7 +168,7 @@ class IndigoKnown:
         place, moved = places(parent_SB, len(state.query_PD))
         state.decoder.cache.choose(parent_SB)
         rank, right = (x[place] if moved else x for x in (state.rank_PR, state.right_PR))
-        state.room = state.room and state.room.choose(place)
+        state.spending = state.spending and state.spending.choose(place)
         left, state.rank_PR, state.right_PR = place_word(rank, right, anchor_SB.reshape(-1, 1))
         word = state.target_ST.gather(1, index_SB)
         return self._extend(state, word.reshape(-1, 1), left)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from indigo_cli.models.serial import with_eod
 from indigo_cli.nn.blocks import DecoderState
-from indigo_cli.nn.positions.budget import Room
+from indigo_cli.nn.positions.budget import Spending
 from indigo_cli.nn.positions.ternary import FIRST_ROW, LEFT_END, RIGHT_END, neighbours, standing
 
 
@@ -81,7 +81,7 @@ class IndigoState:
         rank_PR: Present absolute position of each row, 0 = `<s>`.
         right_PR: Row of the right neighbour of each row (of `</s>`: itself).
         open_PA: log p(slot) where it does not depend on the word (position first), else None.
-        room: Of a system that counts lengths.
+        spending: Of a system that counts lengths.
     """
 
     decoder: DecoderState
@@ -90,7 +90,7 @@ class IndigoState:
     rank_PR: Tensor
     right_PR: Tensor
     open_PA: Tensor | None = None
-    room: Room | None = None
+    spending: Spending | None = None
 
 
 def place_word(rank_PR: Tensor, right_PR: Tensor, anchor_P1: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -13,21 +13,29 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from indigo_cli.core.units import UnitTable
 from indigo_cli.data.batch import Batch, Source
 from indigo_cli.models import insertion_canvas, insertion_pass
 from indigo_cli.models.insertion_anew import AnewRounds
 from indigo_cli.models.insertion_config import InsertionConfig
 from indigo_cli.models.insertion_history import Aim, aim_of
 from indigo_cli.models.insertion_kept import KeptRounds
-from indigo_cli.models.protocol import Canvas, Losses, ParallelDecoder, Planner, SlotScores, StepLogProbs
+from indigo_cli.models.protocol import Canvas, Losses, Planner, SlotScores, StepLogProbs
 from indigo_cli.nn.blocks import Decoder, Encoder, initialise
 from indigo_cli.nn.embedding import Embeddings
 from indigo_cli.nn.positions import POSITIONS, Scheme
+from indigo_cli.nn.positions.budget import Budget
 from indigo_cli.nn.positions.canvas import GrownCanvas
 
 
 def build(
-    config: InsertionConfig, *, source_size: int, target_size: int, ordered_source: bool, order: str = "blt"
+    config: InsertionConfig,
+    *,
+    source_size: int,
+    target_size: int,
+    ordered_source: bool,
+    order: str = "blt",
+    units: UnitTable | None = None,
 ) -> "Insertion":
     """Build the system for two vocabulary sizes.
 
@@ -36,7 +44,10 @@ def build(
         source_size, target_size: Of the vocabularies.
         ordered_source: False where the source is a bag.
         order: Name of the order that it learns: it says what a slot learns.
+        units: Of the target, where lengths are controlled.
     """
+    if config.counts_length and units is None:
+        raise ValueError("a system that is told lengths needs a table of units")
     return Insertion(
         source_size=source_size,
         target_size=target_size,
@@ -57,6 +68,7 @@ def build(
         ends_at_once=config.termination == "sequence",
         slot_choice=config.chosen_slots,
         vocabulary_bias=config.vocabulary_bias,
+        budget=Budget(units, config.length_control, config.model_dim) if units is not None else None,
     )
 
 
@@ -83,6 +95,7 @@ class Insertion(nn.Module):
         ends_at_once: bool,
         slot_choice: Literal["none", "joint", "factorised"],
         vocabulary_bias: bool,
+        budget: Budget | None = None,
     ) -> None:
         super().__init__()
         self.embeddings = Embeddings(source_size, target_size, model_dim, shared=share_embeddings, dropout=dropout)
@@ -104,6 +117,7 @@ class Insertion(nn.Module):
         self.reusable = positions.reusable
         self.aim, self.temperature = aim, temperature
         self._ends_at_once = ends_at_once
+        self.budget = budget
         initialise(self)
 
     def forward(self, batch: Batch, smoothing: float = 0.0, planner: Planner | None = None) -> Losses:
@@ -147,11 +161,17 @@ class Insertion(nn.Module):
         memory: Tensor = self.encoder(embedded, source.mask)
         return memory
 
-    def sides(self, words_NR: Tensor, canvas: GrownCanvas, memory: Tensor, source_mask: Tensor) -> Tensor:
-        """Run the decoder once over all rows of a canvas; see `sides_of`."""
-        embedded = self.embeddings.embed_target(words_NR, self.positions.codes(canvas))
-        mask = canvas.mask(embedded.dtype)
-        return self.sides_of(self.decoder(embedded, memory, source_mask, left=self.positions.left(canvas), mask=mask))
+    def sides(self, words_NR: Tensor, canvas: GrownCanvas, memory: Tensor, batch: Batch) -> Tensor:
+        """Run the decoder once over all rows of a canvas of each order of a batch; see `sides_of`."""
+        codes = self.positions.codes(canvas)
+        if self.budget is not None:
+            wish_S = self.budget.wish(batch.source, batch.target)
+            wish_N = wish_S.repeat_interleave(batch.plan.orders.shape[1])
+            told = self.budget.seen(words_NR, canvas.visible_NRR, wish_N)
+            codes = told if codes is None else codes + told
+        embedded = self.embeddings.embed_target(words_NR, codes)
+        mask, left = canvas.mask(embedded.dtype), self.positions.left(canvas)
+        return self.sides_of(self.decoder(embedded, memory, batch.source.mask, left=left, mask=mask))
 
     def sides_of(self, hidden: Tensor) -> Tensor:
         """Turn (..., D) states into (..., 2 D): what a row adds to the slot on its right, and to the one on its left.
@@ -187,7 +207,7 @@ class Insertion(nn.Module):
         return bias.to(most.dtype)
 
     @property
-    def rounds(self) -> ParallelDecoder:
+    def rounds(self) -> KeptRounds | AnewRounds:
         """How it decodes: states of words are kept, or made anew."""
         return KeptRounds(self) if self.reusable else AnewRounds(self)
 
@@ -200,6 +220,11 @@ class Insertion(nn.Module):
     def ends_at_once(self) -> bool:
         """See `ParallelDecoder`."""
         return self._ends_at_once
+
+    @property
+    def counts_length(self) -> bool:
+        """See `ParallelDecoder`."""
+        return self.budget is not None
 
     @property
     def chooses_slots(self) -> bool:

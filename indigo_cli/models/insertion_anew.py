@@ -13,9 +13,10 @@ from torch.nn import functional
 
 from indigo_cli.core.vocab import BOS, EOD, EOS, PAD
 from indigo_cli.data.batch import Source
-from indigo_cli.models.insertion_kept import score_slots, true_first
+from indigo_cli.models.insertion_kept import score_slots, true_first, with_budget
 from indigo_cli.models.protocol import Canvas, SlotScores
 from indigo_cli.models.serial import places, places_of
+from indigo_cli.nn.positions.budget import Spending
 from indigo_cli.nn.rounds import RoundState, append_rows, start_rounds
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ class AnewState:
         lengths_P: How many.
         gap_PG: Open gaps, from left to right; gap g is left of word g.
         open_PG: False on padding, which comes last.
+        spending: Of a system that counts lengths.
     """
 
     rounds: RoundState
@@ -39,6 +41,7 @@ class AnewState:
     lengths_P: Tensor
     gap_PG: Tensor
     open_PG: Tensor
+    spending: Spending | None = None
 
 
 class AnewRounds:
@@ -48,31 +51,22 @@ class AnewRounds:
         system: Whose positions are not reusable.
     """
 
-    can_wait = True
-
     def __init__(self, system: "Insertion") -> None:
         self.system = system
-
-    @property
-    def ends_at_once(self) -> bool:
-        """See `ParallelDecoder`."""
-        return self.system.ends_at_once
-
-    @property
-    def chooses_slots(self) -> bool:
-        """See `ParallelDecoder`."""
-        return self.system.chooses_slots
 
     def start(self, source: Source, canvas: Canvas | None = None) -> AnewState:
         """See `ParallelDecoder`."""
         rounds = start_rounds(self.system.decoder, self.system.encode(source), source.mask, own=0)
         num, like = len(source.values), source.values
+        spending = None if self.system.budget is None else self.system.budget.start(source.wish)
         if canvas is None:
             nothing, gap = like.new_zeros(num, 0), like.new_zeros(num, 1)
-            return AnewState(rounds, nothing, like.new_zeros(num), gap, torch.ones_like(gap, dtype=torch.bool))
+            opened = torch.ones_like(gap, dtype=torch.bool)
+            return AnewState(rounds, nothing, like.new_zeros(num), gap, opened, spending)
         length, most = int(canvas.lengths.max()), int(canvas.open.sum(dim=1).max())
         gap = true_first(canvas.open, most)
-        return AnewState(rounds, canvas.words[:, :length], canvas.lengths, gap, canvas.open.gather(1, gap))
+        words, spending = canvas.words[:, :length], spending and spending.spend(canvas.words)
+        return AnewState(rounds, words, canvas.lengths, gap, canvas.open.gather(1, gap), spending)
 
     def slots(self, state: AnewState) -> SlotScores:
         """See `ParallelDecoder`."""
@@ -82,7 +76,8 @@ class AnewRounds:
         cache = state.rounds.cache
         cache.clear(num)
         row = cache.grow(state.lengths_P + 2, length + 2, length + 2)
-        embedded = self.system.embeddings.embed_target(rows, self.system.positions.first_codes(length + 2, rows.device))
+        codes = self.system.positions.first_codes(length + 2, rows.device)
+        embedded = self.system.embeddings.embed_target(rows, with_budget(codes, state.spending))
         sides = self.system.sides_of(append_rows(self.system.decoder, embedded, state.rounds, row))
         to_right, to_left = sides.chunk(2, dim=2)
         features = to_right[:, :-1] + to_left[:, 1:]
@@ -95,7 +90,9 @@ class AnewRounds:
         """See `ParallelDecoder`."""
         place, moved = places(parent_SB, len(state.open_PG))
         words, lengths, gap, opened = state.words_PL, state.lengths_P, state.gap_PG, state.open_PG
+        spending = state.spending
         if moved:
+            spending = spending and spending.choose(place)
             words, lengths, gap, opened = words[place], lengths[place], gap[place], opened[place]
         word = word_SBG.flatten(0, 1)
         filled = opened & (word != EOD) & (word != PAD)
@@ -114,7 +111,8 @@ class AnewRounds:
         new_gap = torch.stack((gap + before, gap + before + 1), dim=2).flatten(1)
         first = true_first(kept, most)
         gap = new_gap.gather(1, first).clamp(max=length)  # padding may lie behind the last gap that anybody has
-        return AnewState(state.rounds, room[:, :length], lengths + count, gap, kept.gather(1, first))
+        spending = spending and spending.spend(word.masked_fill(~filled, PAD))
+        return AnewState(state.rounds, room[:, :length], lengths + count, gap, kept.gather(1, first), spending)
 
     def keep(self, state: AnewState, sentence_index: Tensor) -> AnewState:
         """See `ParallelDecoder`."""
@@ -129,4 +127,5 @@ class AnewRounds:
             lengths_P=lengths,
             gap_PG=state.gap_PG[place].clamp(max=length),
             open_PG=state.open_PG[place],
+            spending=state.spending and state.spending.choose(place),
         )

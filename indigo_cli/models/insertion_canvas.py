@@ -95,7 +95,7 @@ def losses(system: "Insertion", batch: Batch, memory: Tensor, smoothing: float) 
     """Return the losses of one canvas of each target and order: a sentence weighs 1."""
     history = histories_of(batch)
     canvas = draw_canvas(history, system.aim, canvas_keys(batch, training=system.training))
-    features_NRD = slot_features(system, history, canvas, memory, batch.source.mask)
+    features_NRD = slot_features(system, history, canvas, memory, batch)
     empty_NR, filled_NR = canvas.empty_NR, canvas.slots_NR & ~canvas.empty_NR
     if system.ends_at_once:  # nothing is said of empty slots before no other is left
         empty_NR = empty_NR & ~filled_NR.any(dim=1, keepdim=True)
@@ -123,14 +123,12 @@ def losses(system: "Insertion", batch: Batch, memory: Tensor, smoothing: float) 
     return Losses(objective, parts, float(len(batch.ids)))
 
 
-def slot_features(
-    system: "Insertion", history: History, canvas: Standing, memory: Tensor, source_mask: Tensor
-) -> Tensor:
+def slot_features(system: "Insertion", history: History, canvas: Standing, memory: Tensor, batch: Batch) -> Tensor:
     """Return (N, R, D) features of the slots of a canvas; those of rows that have none mean nothing."""
     grown = GrownCanvas(
         (~canvas.stands_NR).long(), history.canvas.left_NR, history.canvas.right_NR, history.canvas.last_N
     )
-    to_right, to_left = system.sides(history.words_NR, grown, memory, source_mask).chunk(2, dim=2)
+    to_right, to_left = system.sides(history.words_NR, grown, memory, batch).chunk(2, dim=2)
     neighbour = canvas.next_NR.clamp(max=canvas.stands_NR.shape[1] - 1)
     features = to_right + to_left.gather(1, neighbour[..., None].expand_as(to_left))
     return system.biased(features, canvas.slots_NR)
@@ -157,7 +155,7 @@ def log_probs(system: "Insertion", batch: Batch, memory: Tensor) -> StepLogProbs
     decided = every.pool % rows  # the round of each slot, from 0: the stage of its younger border
     for made in range(int(functional.pad(decided, (1, 0)).max()) + 1):
         stands = history.canvas.stage_NR <= made
-        of_canvas = slot_features(system, history, Standing.of(stands), memory, batch.source.mask)
+        of_canvas = slot_features(system, history, Standing.of(stands), memory, batch)
         chosen = decided == made
         features[chosen] = of_canvas.flatten(0, 1)[every.left[chosen]].to(features.dtype)
     return step_log_probs(system, slots, features, batch)
@@ -176,7 +174,7 @@ def serial_log_probs(system: "Insertion", batch: Batch, memory: Tensor) -> StepL
         stands = functional.pad(history.real_NT & (history.step_NT < step), (1, 1))
         stands = stands | (history.canvas.stage_NR == 0)
         canvas = Standing.of(stands)
-        features = slot_features(system, history, canvas, memory, batch.source.mask)
+        features = slot_features(system, history, canvas, memory, batch)
         log_z = log_normalisers(features.flatten(0, 1), table).view(stands.shape)
         slot = -slot_nll(system, features, canvas.slots_NR)
         ends = (features @ table[EOD - FIRST_WORD]).float() - log_z + slot

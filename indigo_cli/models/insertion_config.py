@@ -33,7 +33,9 @@ class InsertionConfig:
             which parallel decoding does not need. `auto` is `joint` with `absolute` positions, else `none`.
         vocabulary_bias: Add to the logits of each slot what the open slots (`absolute`: all) have most of: the maximum
             of their features, through a map of its own.
-        length_unit: In which `decode --hard-length` counts, see `core/units.py`.
+        length_control: Tell each word how much of a wished length is left (`ldpe`) or written (`lrpe`) when its round
+            is over, see `nn/positions/budget.py`. Neither paper has it.
+        length_unit: In which lengths are counted and wished, see `core/units.py`.
     """
 
     system: Literal["insertion"] = "insertion"
@@ -51,6 +53,7 @@ class InsertionConfig:
     termination: Literal["slot", "sequence"] = "slot"
     slot_choice: Literal["auto", "none", "joint", "factorised"] = "auto"
     vocabulary_bias: bool = False
+    length_control: Literal["none", "ldpe", "lrpe"] = "none"
     length_unit: LengthUnit = "character"
 
     def __post_init__(self) -> None:
@@ -71,6 +74,11 @@ class InsertionConfig:
             raise ValueError(
                 'termination = "sequence" is decoded serially', 'set slot_choice = "joint" or "factorised"'
             )
+
+    @property
+    def counts_length(self) -> bool:
+        """Whether the system is told a wished length, see `models/length_config.py`."""
+        return self.length_control != "none"
 
     @property
     def position_scheme(self) -> str:

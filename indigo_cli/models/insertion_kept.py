@@ -16,6 +16,7 @@ from indigo_cli.core.vocab import BOS, EOD, EOS, PAD
 from indigo_cli.data.batch import Source
 from indigo_cli.models.protocol import Canvas, SlotScores
 from indigo_cli.models.serial import places, places_of
+from indigo_cli.nn.positions.budget import Spending
 from indigo_cli.nn.rounds import RoundState, append_rows, start_rounds
 from indigo_cli.orders.balanced_tree import ranks
 
@@ -32,6 +33,7 @@ class KeptState:
         rank_PR: Present place of each row on the canvas, 0 = `<s>`.
         left_PG, right_PG: Rows around the open slots, from left to right.
         open_PG: False on padding, which comes last.
+        spending: Of a system that counts lengths.
     """
 
     rounds: RoundState
@@ -39,6 +41,7 @@ class KeptState:
     left_PG: Tensor
     right_PG: Tensor
     open_PG: Tensor
+    spending: Spending | None = None
 
 
 class KeptRounds:
@@ -47,10 +50,6 @@ class KeptRounds:
     Args:
         system: Whose positions are reusable.
     """
-
-    can_wait = False
-    ends_at_once = False
-    chooses_slots = False
 
     def __init__(self, system: "Insertion") -> None:
         self.system = system
@@ -66,13 +65,19 @@ class KeptRounds:
         rank = source.values.new_tensor([0, 1]).expand(len(memory), 2)
         row = rounds.cache.grow(rank.new_full((len(memory),), 2), 2, 2)
         codes = self.system.positions.first_codes()
-        self._append(rounds, ends, row, rank, rank, None if codes is None else codes.expand(len(memory), -1, -1))
+        budget = self.system.budget
+        spending = None if budget is None else budget.start(source.wish)
+        codes = None if codes is None else codes.expand(len(memory), -1, -1)
+        self._append(rounds, ends, row, rank, rank, codes, spending)
         slot = rank[:, :1]
-        state = KeptState(rounds, rank, slot, slot + 1, torch.ones_like(slot, dtype=torch.bool))
+        state = KeptState(rounds, rank, slot, slot + 1, torch.ones_like(slot, dtype=torch.bool), spending)
         return state if canvas is None else self._on_canvas(state, canvas)
 
     def _on_canvas(self, state: KeptState, canvas: Canvas) -> KeptState:
-        """Insert the words of canvases, and open their gaps."""
+        """Insert the words of canvases, and open their gaps.
+
+        All of them are told what is left when they all stand: a slot between two must not think that it has more.
+        """
         words = functional.pad(canvas.words, (0, 1), value=PAD)
         parent, index = torch.zeros_like(canvas.lengths)[:, None], torch.arange(words.shape[1], device=words.device)
         step = [functional.pad(torch.from_numpy(ranks(n)), (0, len(index) - n)) for n in canvas.lengths.tolist()]
@@ -82,7 +87,9 @@ class KeptRounds:
             inside = (low[..., None] <= index) & (index < high[..., None])
             first = torch.where(inside, step_PL[:, None], len(index)).argmin(dim=2)
             filled = state.open_PG & (low < high)
-            state = self.insert(state, parent, torch.where(filled, words.gather(1, first), EOD)[:, None])
+            word = torch.where(filled, words.gather(1, first), EOD)
+            spending = state.spending and state.spending.before(canvas.words, word)
+            state = self.insert(replace(state, spending=spending), parent, word[:, None])
             slot = true_first(filled, state.open_PG.shape[1] // 2)
             low, first, high = low.gather(1, slot), first.gather(1, slot), high.gather(1, slot)
             low, high = torch.stack((low, first + 1), dim=2).flatten(1), torch.stack((first, high), dim=2).flatten(1)
@@ -105,7 +112,9 @@ class KeptRounds:
         """See `ParallelDecoder`."""
         place, moved = places(parent_SB, len(state.open_PG))
         rounds, rank, left, right, opened = state.rounds, state.rank_PR, state.left_PG, state.right_PG, state.open_PG
+        spending = state.spending
         if moved:
+            spending = spending and spending.choose(place)
             rounds.cache.choose(place)
             rank, left, right, opened = rank[place], left[place], right[place], opened[place]
         word = word_SBG.flatten(0, 1)
@@ -116,7 +125,7 @@ class KeptRounds:
         word, left, right = word.gather(1, slot), left.gather(1, slot), right.gather(1, slot)
         opened = torch.arange(most, device=slot.device) < count[:, None]
         if not most:
-            return KeptState(rounds, rank, left, right, opened)
+            return KeptState(rounds, rank, left, right, opened, spending)
         row = rounds.cache.grow(count, most, num_rows)
         at = rank.gather(1, left)
         pushed = ((at[:, :, None] < rank[:, None]) & opened[..., None]).sum(dim=1)
@@ -128,12 +137,13 @@ class KeptRounds:
         if self.code_dim:
             around = (rounds.cache.own(side, slice(0, self.code_dim)) for side in (left, right))
             codes = self.system.positions.code_between(*around)
-        self._append(rounds, word, row, new_rank, rank, codes)
+        spending = spending and spending.spend(word.masked_fill(~opened, PAD))
+        self._append(rounds, word, row, new_rank, rank, codes, spending)
         # Padding may name rows behind the last one that anybody has: it is looked up like the rest.
         left, right = (
             torch.stack(sides, dim=2).flatten(1).clamp(max=num_rows - 1) for sides in ((left, row), (row, right))
         )
-        return KeptState(rounds, rank, left, right, opened.repeat_interleave(2, dim=1))
+        return KeptState(rounds, rank, left, right, opened.repeat_interleave(2, dim=1), spending)
 
     def _append(
         self,
@@ -143,9 +153,10 @@ class KeptRounds:
         new_rank_Pn: Tensor,
         rank_PR: Tensor,
         codes_PnD: Tensor | None,
+        spending: Spending | None,
     ) -> None:
-        """Run new rows through the decoder and keep what slots need of them."""
-        embedded = self.system.embeddings.embed_target(word_Pn, codes_PnD)
+        """Run new rows through the decoder and keep what slots need of them: not what lengths they were told."""
+        embedded = self.system.embeddings.embed_target(word_Pn, with_budget(codes_PnD, spending))
         left = self.system.positions.new_left(new_rank_Pn, rank_PR)
         sides = self.system.sides_of(append_rows(self.system.decoder, embedded, rounds, row_Pn, left_PnR=left))
         own = sides if codes_PnD is None else torch.cat((codes_PnD, sides.to(codes_PnD.dtype)), dim=2)
@@ -160,7 +171,15 @@ class KeptRounds:
             state.left_PG[place],
             state.right_PG[place],
             state.open_PG[place],
+            state.spending and state.spending.choose(place),
         )
+
+
+def with_budget(codes: Tensor | None, spending: Spending | None) -> Tensor | None:
+    """Return position codes of rows that come now, if there are any, with what the rows are told of lengths."""
+    if spending is None:
+        return codes
+    return spending.told() if codes is None else codes + spending.told()
 
 
 def true_first(marked_PG: Tensor, count: int) -> Tensor:

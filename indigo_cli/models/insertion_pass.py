@@ -77,7 +77,7 @@ def losses(system: "Insertion", batch: Batch, memory: Tensor, smoothing: float) 
     """Return the losses of all slots; several orders of a target by their weights."""
     slots = slots_of(batch)
     length = batch.target.shape[1]
-    features, of_closed = _features(system, slots, memory, batch.source.mask).split([len(slots.word), len(slots.gap)])
+    features, of_closed = _features(system, slots, memory, batch).split([len(slots.word), len(slots.gap)])
     weight_N = batch.plan.weights.flatten()
     weight = weight_N[slots.word // max(length, 1)]
     gold, share = golds(slots.history, system.aim, system.temperature, slots.word)
@@ -115,13 +115,13 @@ def close_loss(features_MD: Tensor, words_VD: Tensor, weight_M: Tensor, *, smoot
 def log_probs(system: "Insertion", batch: Batch, memory: Tensor) -> StepLogProbs:
     """Return log p of each word and of each closing."""
     slots = slots_of(batch)
-    return step_log_probs(system, slots, _features(system, slots, memory, batch.source.mask), batch)
+    return step_log_probs(system, slots, _features(system, slots, memory, batch), batch)
 
 
-def _features(system: "Insertion", slots: HistorySlots, memory: Tensor, source_mask: Tensor) -> Tensor:
+def _features(system: "Insertion", slots: HistorySlots, memory: Tensor, batch: Batch) -> Tensor:
     """Return (M, D) features of all slots: first of those that take a word."""
     words_NR = slots.history.words_NR
-    sides = system.sides(words_NR, slots.history.canvas, memory, source_mask).flatten(0, 1)
+    sides = system.sides(words_NR, slots.history.canvas, memory, batch).flatten(0, 1)
     to_right, to_left = sides.chunk(2, dim=1)
     every = slots.all
     features = to_right.index_select(0, every.left) + to_left.index_select(0, every.right)

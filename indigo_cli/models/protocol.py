@@ -229,6 +229,11 @@ class ParallelDecoder(Protocol):
         """Whether it says how likely a slot is to be the one that is filled."""
         ...
 
+    @property
+    def counts_length(self) -> bool:
+        """See `SerialDecoder`."""
+        ...
+
     def start(self, source: Source, canvas: Canvas | None = None) -> Any:
         """Encode the sources; one hypothesis a sentence: the canvas, or nothing but one open slot."""
         ...

@@ -29,6 +29,7 @@ SYSTEMS: dict[str, Sequence[str]] = {
     "ldpe": ("model.system=transformer", "order.name=l2r", "model.positions=ldpe"),
     "indigo": ("order.name=rnd",),
     "insertion": ("model.system=insertion", "order.name=blt"),
+    "budget": ("model.system=insertion", "order.name=blt", "model.length_control=ldpe"),
     "lstm": ("model.system=lstm", "order.name=l2r"),
     "position_first": ("order.name=rnd", "model.predict=position_first"),
     "absolute": ("model.system=insertion", "order.name=blt", "model.positions=absolute"),
@@ -119,7 +120,9 @@ def traces(run: Path, folder: Path, wish: Any, *overrides: str, **options: Any) 
     ("system", "task", "unit"),
     [
         *product(["transformer", "indigo", "insertion"], ["vi"], ["byte", "word"]),
-        *product(["transformer", "indigo", "insertion", "ldpe"], ["ja"], ["character"]),  # told lengths in this unit
+        *product(
+            ["transformer", "indigo", "insertion", "ldpe", "budget"], ["ja"], ["character"]
+        ),  # told lengths in this unit
     ],
 )
 def test_no_text_is_too_long_and_no_word_is_cut(

@@ -46,11 +46,15 @@ def grow(order: Sequence[int]) -> Grown:
 
 @torch.inference_mode()
 def play_history(
-    model: Any, source: Sequence[int], target: Sequence[int], order: Sequence[int]
+    model: Any, source: Sequence[int], target: Sequence[int], order: Sequence[int], wishes: Sequence[int] = ()
 ) -> tuple[list[float], list[float]]:
-    """Decode along the history of an order and return log p of each word, and of no insertion in each gap."""
+    """Decode along the history of an order and return log p of each word, and of no insertion in each gap.
+
+    Args:
+        wishes: That of the source, where it has one.
+    """
     words, closes = [0.0] * len(target), [0.0] * (len(target) + 1)
-    state, spans = model.start(collate_source([source])), [(0, len(target))]
+    state, spans = model.start(collate_source([source], wishes)), [(0, len(target))]
     while spans:
         log_probs = open_log_probs(model, state)
         assert len(log_probs) == len(spans)

@@ -89,7 +89,7 @@ class TestOnePass:
 def naive_objective(model: Any, batch: Any, orders: Sequence[Sequence[int]], smoothing: float) -> Tensor:
     """The multi-target loss, a slot at a time, from the features of the slots."""
     slots = insertion_pass.slots_of(batch)
-    features = insertion_pass._features(model, slots, model.encode(batch.source), batch.source.mask)
+    features = insertion_pass._features(model, slots, model.encode(batch.source), batch)
     objective = features.new_zeros(())
     numbers = iter(range(len(features)))
 
@@ -174,7 +174,7 @@ class TestLoss:
         batch = make_batch(SOURCES, TARGETS, [[order] for order in ORDERS])
         with torch.autocast("cpu", torch.bfloat16):
             slots = insertion_pass.slots_of(batch)
-            features = insertion_pass._features(model, slots, model.encode(batch.source), batch.source.mask)
+            features = insertion_pass._features(model, slots, model.encode(batch.source), batch)
             rough = model(batch, 0.1).objective
         assert features.dtype == torch.bfloat16, "the output layer is half of the cost"
         assert rough.item() == pytest.approx(model(batch, 0.1).objective.item(), rel=0.03)
