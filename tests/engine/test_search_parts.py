@@ -92,7 +92,6 @@ class TestStopped:
             ([], {"seed": 8}, "seed 1, not 8"),
             ([], {"split": "valid"}, "split train, not valid"),
             ([], {"checkpoint": "step-00000060"}, "weights"),
-            ([], {"overrides": ["model.pointer_scale=none"]}, "model"),
             ([], {"runtime": Runtime(precision="bf16", threads=1)}, "precision fp32, not bf16"),
         ],
     )
