@@ -8,21 +8,23 @@ no lengths writes the same for all of them), and under `--hard-length`. The firs
 headlines are cut after the last whole word that fits for the comparison. ROUGE is F1 of the whole headline, and, as for
 DUC, recall of what stands within so many bytes: wishes far from the length of the references cost F1 whoever writes.
 
-`held`: wishes from one length to another in turn over the lines, three times over, so that each line has three; the
-mean error of those that were held out of training, and of the others.
+`held`: wishes from one length to another in turn over the lines, three times over; the mean error of those that were
+held out of training, and of the others.
 
-Outputs stay in FOLDER, one file for each run and wish; what stands there is not decoded again.
+Lengths are in characters. Outputs stay in FOLDER, one file for each run and wish; what stands there is not decoded
+again, so other settings, sources or weights want another FOLDER.
 """
 
 import argparse
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import torch
 
 from indigo_cli.core.format import Format
 from indigo_cli.data.files import read_lines
-from indigo_cli.data.traces_file import read_traces
+from indigo_cli.data.traces_file import TraceRecord, read_traces
 from indigo_cli.engine.assess import EvaluateConfig, assess
 from indigo_cli.engine.generate import generate
 from indigo_cli.engine.length_wish import LengthOption
@@ -38,13 +40,18 @@ PASSES, STEP = 3, 17
 
 def decode(
     folder: Path, run: Path, name: str, source: str, overrides: Sequence[str], length: LengthOption | None
-) -> list[str]:
-    """Return the outputs of a run, decoded now or before."""
+) -> list[TraceRecord]:
+    """Return the best output of each line, decoded now or before; a line without a source has none."""
     output = folder / f"{name}.traces.jsonl"
     if not output.exists():
         generate(run, source=source, output=str(output), form=Format.jsonl, overrides=overrides, length=length)
-    texts = {record.id: record.text for record in read_traces(output)[1] if record.rank == 1}
-    return [texts.get(line, "") for line in range(len(list(read_lines(source))))]
+    return [record for record in read_traces(output)[1] if record.rank == 1]
+
+
+def texts(records: Sequence[TraceRecord], num_lines: int) -> list[str]:
+    """Return the text of each line."""
+    found = {record.id: record.text for record in records}
+    return [found.get(line, "") for line in range(num_lines)]
 
 
 def cut(text: str, length: int) -> str:
@@ -56,12 +63,9 @@ def cut(text: str, length: int) -> str:
 
 def figures(lines: Sequence[str], references: Sequence[str], length: int) -> dict[str, float]:
     """Return ROUGE (F1, and recall within so many bytes), how near the lines come, and their mean length."""
-    seed = {"resamples": 1, "seed": 1}
-    whole = assess(
-        {"": lines}, [references], config=EvaluateConfig(METRICS, length_limit=length), parts=True, **seed
-    ).systems[0]
-    within = EvaluateConfig(["rouge1"], rouge_bytes=length)
-    recall = assess({"": lines}, [references], config=within, **seed).systems[0]
+    scored = partial(assess, {"": lines}, [references], resamples=1)
+    whole = scored(config=EvaluateConfig(METRICS, length_limit=length), parts=True).systems[0]
+    recall = scored(config=EvaluateConfig(["rouge1"], rouge_bytes=length)).systems[0]
     found = {name: 100 * whole.scores[name].score for name in METRICS}
     parts = whole.scores["length"].parts
     return {
@@ -76,32 +80,44 @@ def figures(lines: Sequence[str], references: Sequence[str], length: int) -> dic
     }
 
 
-def rows(options: argparse.Namespace, length: int) -> Iterator[tuple[str, list[str]]]:
+def rows(options: argparse.Namespace, length: int, num_lines: int) -> Iterator[tuple[str, list[str]]]:
     """Yield what is compared at one length: the name of a row, and its lines."""
-    for number, run in enumerate(options.runs):
-        told = load_run(run, device=CPU).length_unit is not None
-        wish = LengthOption(fixed=length)
-        free = decode(
-            options.folder,
-            run,
-            f"{run.name}.{length if told else 'free'}",
-            options.source,
-            options.set,
-            wish if told else None,
-        )
-        yield run.name, free
-        if number == 0:
-            yield f"{run.name}, cut", [cut(line, length) for line in free]
-        hard = [*options.set, "decode.hard_length=true"]
-        yield f"{run.name}, hard", decode(options.folder, run, f"{run.name}.hard{length}", options.source, hard, wish)
+    wish, hard = LengthOption(fixed=length), [*options.set, "decode.hard_length=true"]
+    for run, told in options.told.items():
+        one = partial(decode, options.folder, run)
+        if told:
+            free = one(f"{run.name}.{length}", options.source, options.set, wish)
+        else:
+            free = one(f"{run.name}.free", options.source, options.set, None)
+        lines = texts(free, num_lines)
+        yield run.name, lines
+        if run == options.runs[0]:
+            yield f"{run.name}, cut", [cut(line, length) for line in lines]
+        limited = one(f"{run.name}.hard{length}", options.source, hard, wish)
+        yield f"{run.name}, hard", texts(limited, num_lines)
+
+
+def takes_wishes(run: Path) -> bool:
+    """Tell whether a run was told lengths.
+
+    Raises:
+        SystemExit: in another unit than characters.
+    """
+    unit = load_run(run, device=CPU).length_unit
+    if unit not in (None, "character"):
+        raise SystemExit(f"{run} was told lengths in the unit {unit!r}: characters are measured here")
+    return unit is not None
 
 
 def table(options: argparse.Namespace) -> None:
     """Print a table for each length, and what the bars say."""
     references = list(read_lines(options.reference))
+    options.told = {run: takes_wishes(run) for run in options.runs}
+    if len({run.name for run in options.runs}) < len(options.runs):
+        raise SystemExit("two of the runs have one name, which their outputs would share")
     for length in options.lengths:
-        found = {}
-        for name, lines in rows(options, length):
+        found: dict[str, dict[str, float]] = {}
+        for name, lines in rows(options, length, len(references)):
             found[name] = figures(lines, references, length)
             if len(found) == 1:
                 print(f"\n| {length} characters | {' | '.join(found[name])} |\n|---|{'---:|' * len(found[name])}")
@@ -121,24 +137,26 @@ def table(options: argparse.Namespace) -> None:
 
 def held(options: argparse.Namespace) -> None:
     """Print the mean error of wishes that were held out of training beside that of the others."""
-    run, span = options.run, options.to - options.first + 1
+    run, first, last = options.run, options.first, options.to
+    takes_wishes(run)
     num_lines = len(list(read_lines(options.source)))
-    errors: dict[int, list[int]] = {}
+    errors: dict[int, list[int]] = {wish: [] for wish in range(first, last + 1)}
     for number in range(PASSES):
-        wishes = [options.first + (line + number * STEP) % span for line in range(num_lines)]
-        asked = options.folder / f"{run.name}.wishes{number}"
+        wishes = [first + (line + number * STEP) % len(errors) for line in range(num_lines)]
+        name = f"{run.name}.held{first}-{last}.{number}"
+        asked = options.folder / f"{name}.wishes"
         asked.write_text("".join(f"{wish}\n" for wish in wishes))
-        length = LengthOption(file=str(asked))
-        lines = decode(options.folder, run, f"{run.name}.held{number}", options.source, options.set, length)
-        for wish, line in zip(wishes, lines, strict=True):
-            errors.setdefault(wish, []).append(abs(len(line) - wish))
+        for record in decode(options.folder, run, name, options.source, options.set, LengthOption(file=str(asked))):
+            if record.wish is not None:
+                errors[record.wish].append(abs(len(record.text) - record.wish))
+    for low in range(first, last + 1, 10):
+        high = min(low + 9, last)
+        if some := [error for wish in range(low, high + 1) for error in errors[wish]]:
+            print(f"wishes {low}-{high}: {sum(some) / len(some):.3f} characters off, {len(some)} outputs")
     sides: dict[bool, list[int]] = {True: [], False: []}
-    for wish, found in errors.items():
-        sides[options.low <= wish <= options.high] += found
-    out, elsewhere = (sum(sides[side]) / len(sides[side]) for side in (True, False))
-    for first in range(options.first, options.to + 1, 10):
-        some = [error for wish in range(first, first + 10) for error in errors.get(wish, [])]
-        print(f"wishes {first}-{first + 9}: {sum(some) / len(some):.3f} characters off, {len(some)} outputs")
+    for wish, some in errors.items():
+        sides[options.low <= wish <= options.high] += some
+    out, elsewhere = (sum(sides[side]) / max(len(sides[side]), 1) for side in (True, False))
     bar = max(HELD_RATIO * elsewhere, HELD_ERROR)
     print(f"held out {options.low}-{options.high}: {out:.3f}; elsewhere {elsewhere:.3f}; bar {bar:.3f}")
 

@@ -28,11 +28,6 @@ class Ensemble:
             raise ValueError("the members of an ensemble would show the words of different slots")
         self.members = tuple(members)
 
-    @property
-    def counts_length(self) -> bool:
-        """See `SerialDecoder`."""
-        return any(member.counts_length for member in self.members)
-
     def start(self, source: Source) -> tuple[Any, ...]:
         """See `SerialDecoder`."""
         return tuple(member.start(source) for member in self.members)
@@ -81,7 +76,6 @@ class RoundEnsemble:
         self.ends_at_once = members[0].ends_at_once
         self.can_wait = all(member.can_wait for member in members)
         self.chooses_slots = all(member.chooses_slots for member in members)
-        self.counts_length = any(member.counts_length for member in members)
 
     def start(self, source: Source, canvas: Canvas | None = None) -> tuple[Any, ...]:
         """See `ParallelDecoder`."""

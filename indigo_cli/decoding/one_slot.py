@@ -52,7 +52,6 @@ class OneSlot:
         if not (decoder.can_wait and decoder.chooses_slots):
             raise ValueError("this system cannot fill one slot at a time")
         self.decoder, self.close_penalty = decoder, close_penalty
-        self.counts_length = decoder.counts_length
 
     def start(self, source: Source) -> OneSlotState:
         """See `SerialDecoder`."""

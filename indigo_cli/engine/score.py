@@ -6,7 +6,6 @@ figures of the summary continue those of its log.
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,7 +16,6 @@ from numpy.typing import NDArray
 from indigo_cli.core import console
 from indigo_cli.core.chunks import chunked
 from indigo_cli.core.order import Order, stages
-from indigo_cli.core.units import UnitTable, unit_table
 from indigo_cli.data.batch import NO_WISH
 from indigo_cli.data.batching import PAIRS_PER_TOKEN, token_batches
 from indigo_cli.data.collate import collate
@@ -136,12 +134,6 @@ class Scorer:
             ):
                 yield [shares[i] for i in batch]
 
-    @cached_property
-    def _weights(self) -> UnitTable | None:
-        """What words weigh for a system that is told lengths."""
-        unit = self.run.length_unit
-        return None if unit is None else unit_table(self.run.codecs.target, unit)
-
     def _wishes(self, items: Sequence[Item]) -> list[int]:
         """Return the length that each target was to have; nothing where none was wished, so that it is its own."""
         if self.run.length_unit is None or all(item.wish is None for item in items):
@@ -155,11 +147,7 @@ class Scorer:
     def _sums(self, items: Sequence[Item], shares: Sequence[_Share]) -> Iterator[NDArray[np.float64]]:
         """Yield (3, K) sums over the steps of each share: words, slots, `<eod>`."""
         if self._is_replayed(items[0]):
-            own = self._weights
-            wishes = (
-                [own.total_weight(item.target) if item.wish is None else item.wish for item in items] if own else []
-            )
-            yield from replayed(self.run.system, items, wishes, self.device, self.runtime)
+            yield from replayed(self.run.system, items, self._wishes(items), self.device, self.runtime)
             return
         batch = collate(
             [f"target {item.line}" for item in items],

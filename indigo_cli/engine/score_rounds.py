@@ -8,7 +8,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from indigo_cli.data.collate import collate_source
+from indigo_cli.core.vocab import PAD
+from indigo_cli.data.collate import collate_source, pad_rows
 from indigo_cli.data.traces_file import AGAIN, TraceRecord
 from indigo_cli.decoding.parallel import replay_rounds
 from indigo_cli.decoding.places import GivenWords
@@ -90,6 +91,9 @@ def replayed(
         canvases.append(GivenWords(given, tuple(gap in item.open_gaps for gap in range(item.given + 1))))
         decisions.append(rounds_of(item.target, item.order, item.rounds, item.open_gaps))
     source = collate_source([item.source.ids for item in items], wishes).to(device)
+    if system.budget is not None:
+        target = torch.from_numpy(pad_rows([item.target for item in items], value=PAD)).to(device)
+        source = replace(source, wish=system.budget.wish(source, target))
     with runtime.autocast(device):
         traces = replay_rounds(system, source, canvases, decisions)
     for trace in traces:

@@ -123,11 +123,6 @@ class Indigo(nn.Module):
         """See `SerialDecoder`."""
         return self.position_first is not None
 
-    @property
-    def counts_length(self) -> bool:
-        """See `SerialDecoder`."""
-        return self.budget is not None
-
     def forward(self, batch: Batch, smoothing: float = 0.0, planner: Planner | None = None) -> Losses:
         """Return Eq. 10's T + 1 word and T position terms, averaged over the orders of the plan.
 

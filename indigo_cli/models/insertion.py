@@ -222,11 +222,6 @@ class Insertion(nn.Module):
         return self._ends_at_once
 
     @property
-    def counts_length(self) -> bool:
-        """See `ParallelDecoder`."""
-        return self.budget is not None
-
-    @property
     def chooses_slots(self) -> bool:
         """See `ParallelDecoder`."""
         return self._chooses_slots

@@ -34,7 +34,8 @@ class InsertionConfig:
         vocabulary_bias: Add to the logits of each slot what the open slots (`absolute`: all) have most of: the maximum
             of their features, through a map of its own.
         length_control: Tell each word how much of a wished length is left (`ldpe`) or written (`lrpe`) when its round
-            is over, see `nn/positions/budget.py`. Neither paper has it.
+            is over, with `absolute` positions all words in every round, see `nn/positions/budget.py`. Neither paper
+            has it.
         length_unit: In which lengths are counted and wished, see `core/units.py`.
     """
 

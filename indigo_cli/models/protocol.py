@@ -176,11 +176,6 @@ class SerialDecoder(Protocol):
         """Whether a hypothesis shows the words of one slot only, so that nothing but a beam of 1 is a search."""
         ...
 
-    @property
-    def counts_length(self) -> bool:
-        """Whether it heeds the wishes of a source, and must have them (`models/length_config.py` tells beforehand)."""
-        ...
-
     def start(self, source: Source) -> Any:
         """Encode the sources; one empty hypothesis a sentence."""
         ...
@@ -227,11 +222,6 @@ class ParallelDecoder(Protocol):
     @property
     def chooses_slots(self) -> bool:
         """Whether it says how likely a slot is to be the one that is filled."""
-        ...
-
-    @property
-    def counts_length(self) -> bool:
-        """See `SerialDecoder`."""
         ...
 
     def start(self, source: Source, canvas: Canvas | None = None) -> Any:

@@ -94,11 +94,6 @@ class Appending(nn.Module):
         """See `SerialDecoder`."""
         return False
 
-    @property
-    def counts_length(self) -> bool:
-        """See `SerialDecoder`."""
-        return self.counter is not None
-
     def forward(self, batch: Batch, smoothing: float = 0.0) -> Losses:
         """Return the losses of the targets, left to right, whatever the plan says."""
         terms, count = self._terms(batch, smoothing), batch.num_predictions

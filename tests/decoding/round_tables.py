@@ -65,7 +65,6 @@ class RoundTable:
     can_wait: bool = False
     chooses_slots: bool = False
     ends_at_once: bool = False
-    counts_length: bool = False
 
     def start(self, source: Source, canvas: Canvas | None = None) -> State:
         keys = source.values[:, 0].tolist()

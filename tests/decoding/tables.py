@@ -45,7 +45,6 @@ class TableDecoder:
     slot_table: SlotTable | None
     end_cost: float = 0.0
     greedy_only: bool = False
-    counts_length: bool = False
 
     def start(self, source: Source) -> State:
         return [(int(key), [()]) for key in source.values[:, 0]]

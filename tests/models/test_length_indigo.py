@@ -161,7 +161,6 @@ def test_gradients_of_a_tree_are_those_of_one_by_one() -> None:
 
 
 def test_a_wish_is_needed_and_said_to_be() -> None:
-    assert make("lrpe").counts_length and not make_system("indigo").counts_length
     with pytest.raises(ValueError, match="no wishes"):
         make("ldpe").start(collate_source([[A]]))
     facts: dict[str, Any] = {"source_size": 6, "target_size": 6, "ordered_source": True}

@@ -12,7 +12,6 @@ from indigo_cli.core.vocab import BOS, EOD, EOS, FIRST_WORD
 from indigo_cli.data.batch import NO_WISH
 from indigo_cli.data.collate import collate, collate_source
 from indigo_cli.decoding.config import DecodeConfig
-from indigo_cli.decoding.ensemble import RoundEnsemble
 from indigo_cli.decoding.one_slot import OneSlot
 from indigo_cli.decoding.parallel import search_rounds
 from indigo_cli.decoding.places import Sentence
@@ -118,6 +117,19 @@ def test_log_probs_are_those_of_the_slow_implementation(positions: str, scheme: 
 
 
 @every
+@torch.no_grad()
+def test_several_orders_of_a_target_have_its_wish(positions: str, scheme: str) -> None:
+    model = make(positions, scheme)
+    sources, targets, orders, wishes = zip(*SENTENCES, strict=True)
+    both = [[order, sorted(order)] for order in orders]
+    found = model.log_probs(collate([""] * 4, sources, targets, both, wishes=wishes))
+    for k in range(2):
+        one = model.log_probs(collate([""] * 4, sources, targets, [[pair[k]] for pair in both], wishes=wishes))
+        assert_close(found.words[:, k], one.words[:, 0], atol=1e-5)
+        assert_close(found.closes[:, k], one.closes[:, 0], atol=1e-5)
+
+
+@every
 def test_one_pass_is_the_history_played_round_by_round(positions: str, scheme: str) -> None:
     """From kept states, and from those made anew."""
     model = make(positions, scheme)
@@ -142,7 +154,7 @@ def test_hypotheses_that_change_places_and_leave_are_those_alone(positions: str,
     histories: list[list[list[int]]] = [[]]
     for number, (parents, words) in enumerate(steps):
         width = max(map(len, words))
-        padded = torch.tensor([[*row, *[EOD] * (width - len(row))] for row in words])
+        padded = torch.tensor([[*row, *[E] * (width - len(row))] for row in words])  # slots that nobody has open
         state = model.insert(state, torch.tensor([parents] * len(kept)), padded.expand(len(kept), -1, -1))
         histories = [[*histories[parent], row] for parent, row in zip(parents, words, strict=True)]
         if number == 1:
@@ -235,14 +247,7 @@ def test_one_slot_at_a_time_costs_what_training_says(termination: str) -> None:
 
 
 def test_a_wish_is_needed_and_said_to_be() -> None:
-    model, plain = make("fractional"), make_system("insertion")
-    assert model.counts_length and not plain.counts_length
-    assert RoundEnsemble([plain, model]).counts_length and not RoundEnsemble([plain]).counts_length
-    assert (
-        OneSlot(make("absolute")).counts_length
-        and not OneSlot(make_system("insertion", positions="absolute")).counts_length
-    )
-    for one in (model, make("absolute")):
+    for one in (make("fractional"), make("absolute")):
         with pytest.raises(ValueError, match="no wishes"):
             one.start(collate_source([[A]]))
     facts: dict[str, Any] = {"source_size": 6, "target_size": 6, "ordered_source": True}

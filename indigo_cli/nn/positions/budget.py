@@ -1,9 +1,10 @@
 """What is left of a wished length, for words that are inserted in any order.
 
 Each row of the decoder is told what is left when its word stands, and with it those of its round: the rows see no later
-word, so that is one number a row for good, and the state of a word that stands never changes. Words are weighed without
-their neighbours (`UnitTable.weights`); in training the wish is the weight of the whole target, so that nothing is left
-when `<eod>` is due.
+word, so that is one number a row for good, and the state of a word that stands never changes. Where all states are made
+anew in every round, all rows are told what is left now. Words are weighed without their neighbours
+(`UnitTable.weights`); in training the wish is the weight of the whole target, so that nothing is left when `<eod>` is
+due.
 
 Shape letters: S sentences, P places, N rows, R rows of a sequence, D width.
 """
