@@ -1,12 +1,13 @@
 """Headlines of a wished length: how good they are, and how near they come (issue 7, bars 1 and 2).
 
-python benchmarks/headlines.py table FOLDER RUN ... --source FILE --reference FILE [--lengths 30 50 75] [--set ...]
+python benchmarks/headlines.py table FOLDER RUN ... --source FILE --reference FILE [--lengths 30 50 75] [--free] ...
 python benchmarks/headlines.py held FOLDER RUN --source FILE [--low 40] [--high 50] [--from 20] [--to 70] [--set ...]
 
-`table`: each run writes a headline of each length for every line of the source, twice: as it likes (a run that was told
-no lengths writes the same for all of them), and under `--hard-length`. The first run is the plain one, whose free
-headlines are cut after the last whole word that fits for the comparison. ROUGE is F1 of the whole headline, and, as for
-DUC, recall of what stands within so many bytes: wishes far from the length of the references cost F1 whoever writes.
+`table`: each run writes a headline of each length for every line of the source: as it likes (a run that was told no
+lengths writes the same for all of them), and, without --free, under `--hard-length`. The first run is the plain one,
+whose free headlines are cut after the last whole word that fits for the comparison. ROUGE is F1 of the whole headline,
+and, as for DUC, recall of what stands within so many bytes: wishes far from the length of the references cost F1
+whoever writes.
 
 `held`: wishes from one length to another in turn over the lines, three times over; the mean error of those that were
 held out of training, and of the others.
@@ -93,8 +94,9 @@ def rows(options: argparse.Namespace, length: int, num_lines: int) -> Iterator[t
         yield run.name, lines
         if run == options.runs[0]:
             yield f"{run.name}, cut", [cut(line, length) for line in lines]
-        limited = one(f"{run.name}.hard{length}", options.source, hard, wish)
-        yield f"{run.name}, hard", texts(limited, num_lines)
+        if not options.free:
+            limited = one(f"{run.name}.hard{length}", options.source, hard, wish)
+            yield f"{run.name}, hard", texts(limited, num_lines)
 
 
 def takes_wishes(run: Path) -> bool:
@@ -126,12 +128,14 @@ def table(options: argparse.Namespace) -> None:
         print()
         for run in options.runs[1:]:
             ratio = found[run.name]["squared"] / found[plain]["squared"]
+            print(f"{run.name}: squared difference {ratio:.4f} of the plain one's (bar {SQUARED_BAR})")
+            if options.free:
+                continue
             hard, short = found[f"{run.name}, hard"], found[f"{plain}, cut"]
             more, recall = hard["R1"] - short["R1"], hard["recall"] - short["recall"]
             print(
-                f"{run.name}: squared difference {ratio:.4f} of the plain one's (bar {SQUARED_BAR}); hard: within "
-                f"{hard['within']:.2f} % (bar 100), ROUGE-1 {more:+.2f} F1, {recall:+.2f} recall (bar 0, beside "
-                f"the cut one), unused {hard['unused']:.1f} % (bar {100 * UNUSED_BAR:.0f})"
+                f"{run.name}, hard: within {hard['within']:.2f} % (bar 100), ROUGE-1 to the cut one {more:+.2f} F1, "
+                f"{recall:+.2f} recall (bar 0), unused {hard['unused']:.1f} % (bar {100 * UNUSED_BAR:.0f})"
             )
 
 
@@ -174,6 +178,7 @@ def main() -> None:
         if action is table:
             command.add_argument("runs", type=Path, nargs="+")
             command.add_argument("--reference", required=True)
+            command.add_argument("--free", action="store_true")
             command.add_argument("--lengths", type=int, nargs="+", default=[30, 50, 75])
         else:
             command.add_argument("run", type=Path)
