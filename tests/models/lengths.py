@@ -6,9 +6,12 @@ from typing import Any
 
 import torch
 
+from indigo_cli.core.trace import Hypothesis
 from indigo_cli.core.vocab import EOD, FIRST_WORD
 from indigo_cli.data.batch import Batch
 from indigo_cli.data.collate import collate, collate_source
+from indigo_cli.decoding.config import DecodeConfig
+from indigo_cli.decoding.places import Sentence
 from indigo_cli.models.protocol import StepLogProbs
 from tests.models.tiny import A, B, C, D, E, word_log_probs
 from tests.tensors import assert_near
@@ -65,3 +68,27 @@ def follow_a_beam(model: Any, wanted: Callable[[list[int], list[int], int], floa
             for place, text in enumerate(texts[row]):
                 end = wanted(sources[sentence], text, wishes[sentence])
                 assert_near(found[row, place, EOD - FIRST_WORD], end, atol=1e-5)
+
+
+def learn_lengths(
+    model: Any, lengths: Sequence[int], *, steps: int, rate: float, order: Callable[[int], Sequence[int]] = range
+) -> None:
+    """Train on targets that say nothing but how long they are, in tokens."""
+    model.train()
+    optimizer = torch.optim.Adam(model.parameters(), lr=rate)
+    targets, orders = [[A] * n for n in lengths], [[order(n)] for n in lengths]
+    for _ in range(steps):
+        losses = model(collate([str(n) for n in lengths], [[B]] * len(lengths), targets, orders))
+        (losses.objective / losses.weight).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    model.eval()
+
+
+def check_reached(search: Callable[..., list[list[Hypothesis]]], model: Any, most: int, *, exact: int) -> None:
+    """Wish each length up to the most: none is missed by more than one, and so many are met."""
+    wishes = list(range(1, most + 1))
+    sentences = [Sentence(i, 0, 20) for i in range(most)]
+    found = search(model, collate_source([[B]] * most, wishes), DecodeConfig(), sentences, seed=1)
+    missed = [len(best[0].trace.tokens()) - wish for best, wish in zip(found, wishes, strict=True)]
+    assert max(map(abs, missed)) <= 1 and missed.count(0) >= exact

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -10,12 +11,11 @@ from torch import Tensor
 
 from indigo_cli.core.vocab import EOD
 from indigo_cli.data.collate import collate, collate_source
-from indigo_cli.decoding.config import DecodeConfig
-from indigo_cli.decoding.search import Sentence, search_batch
+from indigo_cli.decoding.search import search_batch
 from indigo_cli.models import MODELS
 from tests import reference
-from tests.models.lengths import SENTENCES, count, follow_a_beam, without_wishes
-from tests.models.tiny import A, B, make_config, make_system, word_log_probs
+from tests.models.lengths import SENTENCES, check_reached, count, follow_a_beam, learn_lengths, without_wishes
+from tests.models.tiny import A, make_config, make_system, word_log_probs
 from tests.tensors import assert_near
 
 SCHEMES = ["ldpe", "lrpe", "ldpe+pe", "lrpe+pe"]
@@ -119,20 +119,5 @@ def test_a_model_learns_to_follow_the_wish() -> None:
         encoder_layers=1,
         decoder_layers=1,
     )
-    model.train()
-    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
-    lengths = [n for n in range(1, 11) if n not in (4, 7)]
-    targets = [[A] * n for n in lengths]
-    batch = collate([""] * len(lengths), [[B]] * len(lengths), targets, [[range(n)] for n in lengths])
-    for _ in range(100):
-        losses = model(batch)
-        (losses.objective / losses.weight).backward()
-        optimizer.step()
-        optimizer.zero_grad()
-    model.eval()
-    wishes = list(range(1, 11))
-    sentences = [Sentence(i, 0, 20) for i in range(len(wishes))]
-    found = search_batch(model, collate_source([[B]] * 10, wishes), DecodeConfig(), sentences, width=2, seed=1)
-    reached = [len(hypotheses[0].trace.tokens()) for hypotheses in found]
-    assert max(abs(n - wish) for n, wish in zip(reached, wishes, strict=True)) <= 1
-    assert sum(n == wish for n, wish in zip(reached, wishes, strict=True)) >= 8
+    learn_lengths(model, [n for n in range(1, 11) if n not in (4, 7)], steps=100, rate=3e-3)
+    check_reached(partial(search_batch, width=2), model, 10, exact=8)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,16 +12,15 @@ from torch import Tensor
 from indigo_cli.core.vocab import BOS, EOD, EOS, FIRST_WORD
 from indigo_cli.data.batch import NO_WISH
 from indigo_cli.data.collate import collate, collate_source
-from indigo_cli.decoding.config import DecodeConfig
 from indigo_cli.decoding.one_slot import OneSlot
 from indigo_cli.decoding.parallel import search_rounds
-from indigo_cli.decoding.places import Sentence
 from indigo_cli.models import MODELS
 from indigo_cli.models.insertion_pass import histories_of
 from indigo_cli.models.protocol import Canvas
 from indigo_cli.nn.positions.canvas import GrownCanvas
 from indigo_cli.orders.balanced_tree import ranks
 from tests.models.histories import grow, open_log_probs, play_history
+from tests.models.lengths import check_reached, learn_lengths
 from tests.models.test_insertion import check_slope
 from tests.models.test_length_indigo import weight
 from tests.models.tiny import A, B, C, D, E, make_batch, make_config, make_system
@@ -264,20 +264,10 @@ def test_a_model_learns_to_follow_the_wish(positions: str, exact: int) -> None:
     """
     torch.manual_seed(1)
     sizes: dict[str, Any] = {"model_dim": 32, "ff_dim": 64, "encoder_layers": 1, "decoder_layers": 2}
-    model = make(positions, length_unit="token", order="blt", tree_temperature=0.0, dropout=0.0, **sizes).train()
-    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
-    lengths = [n for n in range(1, 11) if n != 6]
-    targets = [[A] * n for n in lengths]
-    orders = [[sorted(range(n), key=ranks(n).tolist().__getitem__)] for n in lengths]
-    for _ in range(400):
-        losses = model(collate([str(n) for n in lengths], [[B]] * len(lengths), targets, orders))
-        (losses.objective / losses.weight).backward()
-        optimizer.step()
-        optimizer.zero_grad()
-    model.eval()
-    wishes = list(range(1, 11))
-    sentences = [Sentence(i, 0, 20) for i in range(len(wishes))]
-    found = search_rounds(model, collate_source([[B]] * 10, wishes), DecodeConfig(), sentences, width=1, seed=1)
-    reached = [len(hypotheses[0].trace.tokens()) for hypotheses in found]
-    assert max(abs(n - wish) for n, wish in zip(reached, wishes, strict=True)) <= 1
-    assert sum(n == wish for n, wish in zip(reached, wishes, strict=True)) >= exact
+    model = make(positions, length_unit="token", order="blt", tree_temperature=0.0, dropout=0.0, **sizes)
+
+    def tree(length: int) -> list[int]:
+        return sorted(range(length), key=ranks(length).tolist().__getitem__)
+
+    learn_lengths(model, [n for n in range(1, 11) if n != 6], steps=400, rate=3e-3, order=tree)
+    check_reached(partial(search_rounds, width=1), model, 10, exact=exact)

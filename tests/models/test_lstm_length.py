@@ -1,6 +1,7 @@
 """The LSTM that is told a length, LenEmb and LenInit, against the NumPy implementation of `test_lstm.py`."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from indigo_cli.data.collate import collate, collate_source
 from indigo_cli.decoding.config import DecodeConfig
 from indigo_cli.decoding.search import Sentence, search_batch
 from indigo_cli.models import MODELS
-from tests.models.lengths import SENTENCES, count, follow_a_beam, without_wishes
+from tests.models.lengths import SENTENCES, check_reached, count, follow_a_beam, learn_lengths, without_wishes
 from tests.models.test_lstm import Slow
 from tests.models.tiny import A, B, C, D, E, make_config, make_system
 from tests.tensors import assert_close
@@ -95,18 +96,6 @@ def test_a_model_learns_to_follow_the_wish(kind: str) -> None:
     """Targets say nothing but how long they are."""
     torch.manual_seed(1)
     sizes: dict[str, Any] = {"model_dim": 24, "encoder_layers": 1, "decoder_layers": 1}
-    model = make(kind, length_unit="token", dropout=0.0, aca=False, **sizes).train()
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
-    lengths = list(range(1, 9))
-    batch = collate([""] * 8, [[B]] * 8, [[A] * n for n in lengths], [[range(n)] for n in lengths])
-    for _ in range(60):
-        losses = model(batch)
-        (losses.objective / losses.weight).backward()
-        optimizer.step()
-        optimizer.zero_grad()
-    model.eval()
-    sentences = [Sentence(i, 0, 20) for i in range(8)]
-    found = search_batch(model, collate_source([[B]] * 8, lengths), DecodeConfig(), sentences, width=2, seed=1)
-    reached = [len(hypotheses[0].trace.tokens()) for hypotheses in found]
-    assert max(abs(n - wish) for n, wish in zip(reached, lengths, strict=True)) <= 1
-    assert sum(n == wish for n, wish in zip(reached, lengths, strict=True)) >= 6
+    model = make(kind, length_unit="token", dropout=0.0, aca=False, **sizes)
+    learn_lengths(model, range(1, 9), steps=60, rate=1e-2)
+    check_reached(partial(search_batch, width=2), model, 8, exact=6)
