@@ -134,7 +134,7 @@ def load_run(run: Path, *, checkpoint: str = "", overrides: Sequence[str] = (), 
     found = open_checkpoint(run, checkpoint)
     folder.check_checkpoint(found.facts, codecs)
     system: nn.Module = build_system(recipe, codecs)
-    fix = "restore the run's recipe.toml, and leave [model] out of --set"
+    fix = "restore the run's recipe.toml"
     found.load_into(system, whose="the recipe of the run", fix=fix)
     return LoadedRun(folder, recipe, codecs, system.to(device).eval(), found)
 
