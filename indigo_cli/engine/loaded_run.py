@@ -141,9 +141,8 @@ def load_run(run: Path, *, checkpoint: str = "", overrides: Sequence[str] = (), 
 
 def _check_model(trained: Any, asked: Any) -> None:
     """Refuse settings that the weights were not trained with: where shapes agree they would load, and mean nothing."""
-    names = ["system", *(field.name for field in fields(asked) if field.name not in FREE)]
-    for name in names:
-        before, now = getattr(trained, name, None), getattr(asked, name)
+    for name in (field.name for field in fields(asked) if field.name not in FREE):  # `system` is the first of them
+        before, now = getattr(trained, name), getattr(asked, name)
         if now != before:
             what = f"the run was trained with {name} = {before!r}, not {now!r}"
             raise UsageError(what, where=f"model.{name}", fix="leave it out of --set, or train a run with it")

@@ -24,7 +24,7 @@ from indigo_cli.models.protocol import Canvas, Losses, Planner, SlotScores, Step
 from indigo_cli.nn.blocks import Decoder, Encoder, initialise
 from indigo_cli.nn.embedding import Embeddings
 from indigo_cli.nn.positions import POSITIONS, Scheme
-from indigo_cli.nn.positions.budget import Budget
+from indigo_cli.nn.positions.budget import Budget, with_told
 from indigo_cli.nn.positions.canvas import GrownCanvas
 
 
@@ -167,8 +167,7 @@ class Insertion(nn.Module):
         if self.budget is not None:
             wish_S = self.budget.wish(batch.source, batch.target)
             wish_N = wish_S.repeat_interleave(batch.plan.orders.shape[1])
-            told = self.budget.seen(words_NR, canvas.visible_NRR, wish_N)
-            codes = told if codes is None else codes + told
+            codes = with_told(codes, self.budget.seen(words_NR, canvas.visible_NRR, wish_N))
         embedded = self.embeddings.embed_target(words_NR, codes)
         mask, left = canvas.mask(embedded.dtype), self.positions.left(canvas)
         return self.sides_of(self.decoder(embedded, memory, batch.source.mask, left=left, mask=mask))

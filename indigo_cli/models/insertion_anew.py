@@ -13,10 +13,10 @@ from torch.nn import functional
 
 from indigo_cli.core.vocab import BOS, EOD, EOS, PAD
 from indigo_cli.data.batch import Source
-from indigo_cli.models.insertion_kept import score_slots, true_first, with_budget
+from indigo_cli.models.insertion_kept import score_slots, true_first
 from indigo_cli.models.protocol import Canvas, SlotScores
 from indigo_cli.models.serial import places, places_of
-from indigo_cli.nn.positions.budget import Spending
+from indigo_cli.nn.positions.budget import Spending, with_told
 from indigo_cli.nn.rounds import RoundState, append_rows, start_rounds
 
 if TYPE_CHECKING:
@@ -77,7 +77,8 @@ class AnewRounds:
         cache.clear(num)
         row = cache.grow(state.lengths_P + 2, length + 2, length + 2)
         codes = self.system.positions.first_codes(length + 2, rows.device)
-        embedded = self.system.embeddings.embed_target(rows, with_budget(codes, state.spending))
+        told = state.spending.told() if state.spending else None
+        embedded = self.system.embeddings.embed_target(rows, with_told(codes, told))
         sides = self.system.sides_of(append_rows(self.system.decoder, embedded, state.rounds, row))
         to_right, to_left = sides.chunk(2, dim=2)
         features = to_right[:, :-1] + to_left[:, 1:]

@@ -16,7 +16,7 @@ from indigo_cli.core.vocab import BOS, EOD, EOS, PAD
 from indigo_cli.data.batch import Source
 from indigo_cli.models.protocol import Canvas, SlotScores
 from indigo_cli.models.serial import places, places_of
-from indigo_cli.nn.positions.budget import Spending
+from indigo_cli.nn.positions.budget import Spending, with_told
 from indigo_cli.nn.rounds import RoundState, append_rows, start_rounds
 from indigo_cli.orders.balanced_tree import ranks
 
@@ -156,7 +156,8 @@ class KeptRounds:
         spending: Spending | None,
     ) -> None:
         """Run new rows through the decoder and keep what slots need of them: not what lengths they were told."""
-        embedded = self.system.embeddings.embed_target(word_Pn, with_budget(codes_PnD, spending))
+        told = spending.told() if spending else None
+        embedded = self.system.embeddings.embed_target(word_Pn, with_told(codes_PnD, told))
         left = self.system.positions.new_left(new_rank_Pn, rank_PR)
         sides = self.system.sides_of(append_rows(self.system.decoder, embedded, rounds, row_Pn, left_PnR=left))
         own = sides if codes_PnD is None else torch.cat((codes_PnD, sides.to(codes_PnD.dtype)), dim=2)
@@ -173,13 +174,6 @@ class KeptRounds:
             state.open_PG[place],
             state.spending and state.spending.choose(place),
         )
-
-
-def with_budget(codes: Tensor | None, spending: Spending | None) -> Tensor | None:
-    """Return position codes of rows that come now, if there are any, with what the rows are told of lengths."""
-    if spending is None:
-        return codes
-    return spending.told() if codes is None else codes + spending.told()
 
 
 def true_first(marked_PG: Tensor, count: int) -> Tensor:

@@ -1,20 +1,23 @@
 """Sentences with wishes for systems that are told a length, and what all of these must do."""
 
+import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from indigo_cli.core.trace import Hypothesis
 from indigo_cli.core.vocab import EOD, FIRST_WORD
-from indigo_cli.data.batch import Batch
+from indigo_cli.data.batch import NO_WISH, Batch
 from indigo_cli.data.collate import collate, collate_source
 from indigo_cli.decoding.config import DecodeConfig
 from indigo_cli.decoding.places import Sentence
 from indigo_cli.models.protocol import StepLogProbs
 from tests.models.tiny import A, B, C, D, E, word_log_probs
-from tests.tensors import assert_near
+from tests.tensors import assert_close, assert_near
 
 SENTENCES = [([A, B, C], [A, B, C], 25), ([D], [], 0), ([], [E], 3), ([C, C, D, E, A], [B, A, B, D, E, E], 9)]
 """Source, target and wish: the second one is met, the others are passed or missed."""
@@ -23,6 +26,42 @@ SENTENCES = [([A, B, C], [A, B, C], 25), ([D], [], 0), ([], [E], 3), ([C, C, D, 
 def count(words: Sequence[int]) -> int:
     """The tables of `tiny.py` by hand: a word counts its id, and a blank before it if no multiple of 3 comes first."""
     return sum(words) + sum(first % 3 != 0 for first, _ in pairwise(words))
+
+
+def weight(words: Sequence[int]) -> int:
+    """The same for words in any order: each pays a blank, but after a multiple of 3, and a text has one less."""
+    return max(sum(word + (word % 3 != 0) for word in words) - 1, 0)
+
+
+def code(scheme: str, written: int, wish: int, dim: int = 8) -> Tensor:
+    """Return the code of a row that is told so much, from the formulas."""
+    position, base = (max(wish - written, 0), 10000) if scheme == "ldpe" else (min(written, wish), max(wish, 2))
+    angles = [position / base ** (2 * k / dim) for k in range(dim // 2)]
+    return torch.tensor([f(angle) for angle in angles for f in (math.sin, math.cos)])
+
+
+def check_under_wishes(
+    model: Any,
+    sentences: Sequence[tuple[list[int], list[int], list[int], int]],
+    check: Callable[[StepLogProbs, int, list[int], list[int], list[int], int], None],
+) -> tuple[StepLogProbs, StepLogProbs]:
+    """Score with all wishes, with none (it is then the weight of the target), and with some: these are like the others.
+
+    Args:
+        sentences: Source, target, order and wish of each.
+        check: Told log-probabilities, a row of them, its source, target and order, and the length that it was told.
+    Returns: Those with wishes, and those without.
+    """
+    sources, targets, orders, wishes = zip(*sentences, strict=True)
+    batch = partial(collate, [""] * len(sentences), sources, targets, [[order] for order in orders])
+    told, own = model.log_probs(batch(wishes=wishes)), model.log_probs(batch())
+    for row, (source, target, order, wish) in enumerate(sentences):
+        for found, length in ((told, wish), (own, weight(target))):
+            check(found, row, source, target, order, length)
+    mixed = model.log_probs(batch(wishes=[NO_WISH if row % 2 else wish for row, wish in enumerate(wishes)]))
+    for row in range(len(sentences)):
+        assert_close(mixed.words[row], (own if row % 2 else told).words[row], atol=1e-5)
+    return told, own
 
 
 def without_wishes(model: Any) -> tuple[Batch, StepLogProbs]:

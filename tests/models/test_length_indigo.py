@@ -1,6 +1,5 @@
 """InDIGO with a length budget: slow second implementation, trees, caches, beams, and the search for known orders."""
 
-import math
 from collections.abc import Sequence
 from itertools import permutations
 from typing import Any
@@ -11,10 +10,11 @@ from torch import Tensor
 
 from indigo_cli.core.order import order_to_slots, slots_to_anchors
 from indigo_cli.core.vocab import EOD, FIRST_WORD
-from indigo_cli.data.batch import NO_WISH
 from indigo_cli.data.collate import collate, collate_source
 from indigo_cli.models import MODELS
+from indigo_cli.models.protocol import StepLogProbs
 from tests import reference
+from tests.models.lengths import check_under_wishes, code, weight
 from tests.models.tiny import A, B, C, D, E, make_config, make_system, word_log_probs
 from tests.tensors import assert_close, assert_near
 
@@ -32,20 +32,9 @@ def make(scheme: str, **settings: Any) -> Any:
     return make_system("indigo", length_control=scheme, **settings)
 
 
-def weight(words: Sequence[int]) -> int:
-    """The tables of `tiny.py` by hand: a word is as long as its id, and pays a blank but after a multiple of 3."""
-    return max(sum(word + (word % 3 != 0) for word in words) - 1, 0)
-
-
-def codes(scheme: str, words: Sequence[int], wish: int, dim: int) -> list[Tensor]:
-    """Return the codes of `<s>`, `</s>` and the words in order of generation, from the formulas."""
-    found = []
-    for stand in (0, 0, *range(1, len(words) + 1)):
-        written = weight(words[:stand])
-        position, base = (max(wish - written, 0), 10000) if scheme == "ldpe" else (min(written, wish), max(wish, 2))
-        angles = [position / base ** (2 * k / dim) for k in range(dim // 2)]
-        found.append(torch.tensor([f(angle) for angle in angles for f in (math.sin, math.cos)]))
-    return found
+def codes(scheme: str, words: Sequence[int], wish: int) -> list[Tensor]:
+    """Return the codes of `<s>`, `</s>` and the words in order of generation."""
+    return [code(scheme, weight(words[:stand]), wish) for stand in (0, 0, *range(1, len(words) + 1))]
 
 
 def slow(
@@ -54,8 +43,8 @@ def slow(
     """Return log p of the words and `<eod>`, and of the slots."""
     config = make_config("indigo", length_control=scheme)
     words = [target[index] for index in order]
-    code = codes(scheme, words, wish, 8)
-    steps = reference.indigo_steps(model, config, source, target, order, ordered_source=True, codes=code)
+    told = codes(scheme, words, wish)
+    steps = reference.indigo_steps(model, config, source, target, order, ordered_source=True, codes=told)
     log_probs = [float(step.words[word]) for step, word in zip(steps, [*words, EOD], strict=True)]
     return log_probs, [float(step.slots[slot]) for step, slot in zip(steps, order_to_slots(tuple(order)), strict=False)]
 
@@ -65,18 +54,15 @@ def slow(
 def test_log_probs_are_those_of_the_slow_implementation(scheme: str) -> None:
     """Under wishes that are met, missed and passed; without one, of the weight of the target."""
     model = make(scheme)
-    sources, targets, orders, wishes = zip(*SENTENCES, strict=True)
-    alone = [[order] for order in orders]
-    told = model.log_probs(collate([""] * 4, sources, targets, alone, wishes=wishes))
-    own = model.log_probs(collate([""] * 4, sources, targets, alone))
-    for row, (source, target, order, wish) in enumerate(SENTENCES):
-        for found, length in ((told, wish), (own, weight(target))):
-            words, slots = slow(model, scheme, source, target, order, length)
-            assert_near(found.words[row, 0, : len(words)], words, atol=1e-5)
-            assert_near(found.slots[row, 0, : len(slots)], slots, atol=1e-5)
-    mixed = model.log_probs(collate([""] * 4, sources, targets, alone, wishes=[25, NO_WISH, 9, NO_WISH]))
-    for row, expected in enumerate((told, own, told, own)):
-        assert_close(mixed.words[row], expected.words[row], atol=1e-5)
+
+    def check(
+        found: StepLogProbs, row: int, source: list[int], target: list[int], order: list[int], length: int
+    ) -> None:
+        words, slots = slow(model, scheme, source, target, order, length)
+        assert_near(found.words[row, 0, : len(words)], words, atol=1e-5)
+        assert_near(found.slots[row, 0, : len(slots)], slots, atol=1e-5)
+
+    check_under_wishes(model, SENTENCES, check)
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)

@@ -1,6 +1,5 @@
 """The Insertion Transformer with a length budget: slow second implementation, rounds, canvases, beams, learning."""
 
-import math
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -10,19 +9,17 @@ import torch
 from torch import Tensor
 
 from indigo_cli.core.vocab import BOS, EOD, EOS, FIRST_WORD
-from indigo_cli.data.batch import NO_WISH
 from indigo_cli.data.collate import collate, collate_source
 from indigo_cli.decoding.one_slot import OneSlot
 from indigo_cli.decoding.parallel import search_rounds
 from indigo_cli.models import MODELS
 from indigo_cli.models.insertion_pass import histories_of
-from indigo_cli.models.protocol import Canvas
+from indigo_cli.models.protocol import Canvas, StepLogProbs
 from indigo_cli.nn.positions.canvas import GrownCanvas
 from indigo_cli.orders.balanced_tree import ranks
 from tests.models.histories import grow, open_log_probs, play_history
-from tests.models.lengths import check_reached, learn_lengths
+from tests.models.lengths import check_reached, check_under_wishes, code, learn_lengths, weight
 from tests.models.test_insertion import check_slope
-from tests.models.test_length_indigo import weight
 from tests.models.tiny import A, B, C, D, E, make_batch, make_config, make_system
 from tests.tensors import assert_close, assert_near
 
@@ -43,11 +40,9 @@ def make(positions: str, scheme: str = "ldpe", **settings: Any) -> Any:
     return make_system("insertion", positions=positions, length_control=scheme, **{"order": "l2r", **settings})
 
 
-def code(scheme: str, written: int, wish: int) -> Tensor:
-    """Return the code of one row, from the formulas."""
-    position, base = (max(wish - written, 0), 10000) if scheme == "ldpe" else (min(written, wish), max(wish, 2))
-    angles = [position / base ** (2 * k / 8) for k in range(4)]
-    return torch.tensor([f(angle) for angle in angles for f in (math.sin, math.cos)])
+def balanced(length: int) -> list[int]:
+    """Return the order of a balanced tree."""
+    return sorted(range(length), key=ranks(length).tolist().__getitem__)
 
 
 def rows_told(target: Sequence[int], stages: Sequence[int], scheme: str, wish: int, *, now: int | None) -> Tensor:
@@ -101,19 +96,18 @@ def slow(
 def test_log_probs_are_those_of_the_slow_implementation(positions: str, scheme: str) -> None:
     """Under wishes that are met, missed and passed; without one, of the weight of the target."""
     model = make(positions, scheme)
-    sources, targets, orders, wishes = zip(*SENTENCES, strict=True)
-    alone = [[order] for order in orders]
-    told = model.log_probs(collate([""] * 4, sources, targets, alone, wishes=wishes))
-    own = model.log_probs(collate([""] * 4, sources, targets, alone))
-    for row, (source, target, order, wish) in enumerate(SENTENCES):
-        for found, length in ((told, wish), (own, weight(target))):
-            words, closes = slow(model, scheme, source, target, order, length)
-            assert_near(found.words[row, 0, : len(words)], [words[i] for i in order], atol=1e-5)
-            assert_near(found.closes[row, 0, : len(closes)], closes, atol=1e-5)
+
+    def check(
+        found: StepLogProbs, row: int, source: list[int], target: list[int], order: list[int], length: int
+    ) -> None:
+        words, closes = slow(model, scheme, source, target, order, length)
+        assert found.closes is not None
+        assert_near(found.words[row, 0, : len(words)], [words[i] for i in order], atol=1e-5)
+        assert_near(found.closes[row, 0, : len(closes)], closes, atol=1e-5)
+
+    told, own = check_under_wishes(model, SENTENCES, check)
+    assert told.closes is not None and own.closes is not None
     assert not torch.allclose(told.closes, own.closes, atol=1e-3)
-    mixed = model.log_probs(collate([""] * 4, sources, targets, alone, wishes=[40, NO_WISH, 8, NO_WISH]))
-    for row, expected in enumerate((told, own, told, own)):
-        assert_close(mixed.words[row], expected.words[row], atol=1e-5)
 
 
 @every
@@ -189,7 +183,7 @@ def test_given_words_are_told_what_is_left_when_all_of_them_stand(
     model, words, wishes = make(positions, scheme), [[A, C, B, B, E], [], [D]], [50, 9, 7]
     budget, state = model.budget, on_canvases(model, words, wishes)
     for row, (canvas, wish) in enumerate(zip(words, wishes, strict=True)):
-        order = sorted(range(len(canvas)), key=ranks(len(canvas)).tolist().__getitem__)
+        order = balanced(len(canvas))
         batch = collate([""], [[A, B]], [canvas], [[order]], wishes=[wish])
         history = histories_of(batch)
         whole = weight(canvas) + (1 if canvas else 0)  # before the blank that no text begins with is taken off
@@ -265,9 +259,5 @@ def test_a_model_learns_to_follow_the_wish(positions: str, exact: int) -> None:
     torch.manual_seed(1)
     sizes: dict[str, Any] = {"model_dim": 32, "ff_dim": 64, "encoder_layers": 1, "decoder_layers": 2}
     model = make(positions, length_unit="token", order="blt", tree_temperature=0.0, dropout=0.0, **sizes)
-
-    def tree(length: int) -> list[int]:
-        return sorted(range(length), key=ranks(length).tolist().__getitem__)
-
-    learn_lengths(model, [n for n in range(1, 11) if n != 6], steps=400, rate=3e-3, order=tree)
+    learn_lengths(model, [n for n in range(1, 11) if n != 6], steps=400, rate=3e-3, order=balanced)
     check_reached(partial(search_rounds, width=1), model, 10, exact=exact)

@@ -53,6 +53,13 @@ class Spending:
         return self.budget.code(self.weight_P, self.wish_P)[:, None]
 
 
+def with_told(codes: Tensor | None, told: Tensor | None) -> Tensor | None:
+    """Return position codes and what rows are told of lengths, added up; either may be missing."""
+    if codes is None or told is None:
+        return told if codes is None else codes
+    return codes + told
+
+
 class Budget(nn.Module):
     """Encodes budgets; it has no weights.
 
