@@ -1,7 +1,7 @@
 """A trained run, ready to compute: settings, codecs, weights."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,9 +23,6 @@ from indigo_cli.models.length_config import length_unit
 
 if TYPE_CHECKING:
     from indigo_cli.recipe import Recipe
-
-FREE = {"dropout", "length_unit"}
-"""Keys of [model] that may be others than in training; the unit of learnt lengths has a check of its own."""
 
 
 @dataclass(frozen=True)
@@ -121,31 +118,20 @@ def load_run(run: Path, *, checkpoint: str = "", overrides: Sequence[str] = (), 
         device: Where to put the weights.
 
     Raises:
-        UsageError: not a run folder, or a model that was set after training.
+        UsageError: not a run folder.
         CheckpointError: no such checkpoint, damaged, or of another vocabulary.
     """
     from indigo_cli.recipe import load_recipe
 
     folder = RunFolder.open(run)
     recipe = load_recipe(run / RECIPE_FILE, overrides)
-    if overrides:
-        _check_model(load_recipe(run / RECIPE_FILE).model, recipe.model)
     codecs = folder.codecs()
     found = open_checkpoint(run, checkpoint)
     folder.check_checkpoint(found.facts, codecs)
     system: nn.Module = build_system(recipe, codecs)
-    fix = "restore the run's recipe.toml"
+    fix = "restore the run's recipe.toml, and leave [model] out of --set"
     found.load_into(system, whose="the recipe of the run", fix=fix)
     return LoadedRun(folder, recipe, codecs, system.to(device).eval(), found)
-
-
-def _check_model(trained: Any, asked: Any) -> None:
-    """Refuse settings that the weights were not trained with: where shapes agree they would load, and mean nothing."""
-    for name in (field.name for field in fields(asked) if field.name not in FREE):  # `system` is the first of them
-        before, now = getattr(trained, name), getattr(asked, name)
-        if now != before:
-            what = f"the run was trained with {name} = {before!r}, not {now!r}"
-            raise UsageError(what, where=f"model.{name}", fix="leave it out of --set, or train a run with it")
 
 
 def load_ensemble(

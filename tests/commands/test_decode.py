@@ -113,7 +113,7 @@ def test_case_47_the_cut_line_is_named(indigo: Run, tiny: Tiny) -> None:
         (["--beam", "0"], "decode.beam_size"),
         (["--format", "json"], "jsonl"),
         (["--set", "decode.beam_sise=2"], "did you mean `beam_size`"),
-        (["--set", "model.ff_dim=64"], "trained with ff_dim = 32, not 64"),
+        (["--set", "model.ff_dim=64"], "do not fit"),
         (["--device", "tpu"], "--device"),
         (["--chekpoint", "best"], "--checkpoint"),
         (["--ensemble", "nowhere"], "not a run folder"),

@@ -120,9 +120,8 @@ def traces(run: Path, folder: Path, wish: Any, *overrides: str, **options: Any) 
     ("system", "task", "unit"),
     [
         *product(["transformer", "indigo", "insertion"], ["vi"], ["byte", "word"]),
-        *product(
-            ["transformer", "indigo", "insertion", "ldpe", "budget"], ["ja"], ["character"]
-        ),  # told lengths in this unit
+        # The last two are told lengths in this unit.
+        *product(["transformer", "indigo", "insertion", "ldpe", "budget"], ["ja"], ["character"]),
     ],
 )
 def test_no_text_is_too_long_and_no_word_is_cut(

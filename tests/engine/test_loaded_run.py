@@ -50,23 +50,6 @@ def test_the_weights_are_those_that_were_trained(tiny: Tiny, run: Path) -> None:
     assert logged[best["step"]] == min(logged.values())
 
 
-@pytest.mark.parametrize(
-    ("override", "key"),
-    [
-        ("model.pointer_scale=none", "pointer_scale"),  # no weight has another shape
-        ("model.num_heads=1", "num_heads"),
-        ("model.length_control=ldpe", "length_control"),
-        ("model.system=insertion", "system"),
-    ],
-)
-def test_a_model_that_was_set_after_training_is_refused(run: Path, override: str, key: str) -> None:
-    """What was set in training, said again, and what changes no number are fine."""
-    with pytest.raises(UsageError, match=f"trained with {key} = ") as caught:
-        load_run(run, overrides=[override], device=CPU)
-    assert caught.value.where == f"model.{key}" and "--set" in caught.value.fix
-    load_run(run, overrides=["model.pointer_scale=model", "model.dropout=0.5", "model.length_unit=byte"], device=CPU)
-
-
 def test_overrides_and_header(run: Path) -> None:
     loaded = load_run(run, checkpoint="last", overrides=["decode.beam_size=7"], device=CPU)
     assert loaded.recipe.decode.beam_size == 7

@@ -92,7 +92,7 @@ class TestStopped:
             ([], {"seed": 8}, "seed 1, not 8"),
             ([], {"split": "valid"}, "split train, not valid"),
             ([], {"checkpoint": "step-00000060"}, "weights"),
-            ([], {"overrides": ["model.dropout=0.3"]}, "model"),
+            ([], {"overrides": ["model.pointer_scale=none"]}, "model"),
             ([], {"runtime": Runtime(precision="bf16", threads=1)}, "precision fp32, not bf16"),
         ],
     )
